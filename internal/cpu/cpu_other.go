@@ -1,0 +1,5 @@
+//go:build purego || !(amd64 || arm64)
+
+package cpu
+
+func detect() (avx2, avx512, neon bool) { return false, false, false }
