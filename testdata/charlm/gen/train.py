@@ -18,7 +18,7 @@ import write
 
 SEED, TEXT_SEED, HELDOUT_SEED = 20, 1, 2
 TRAIN_CHARS, HELDOUT_WINDOWS, SUBSET_STRIDE = 400_000, 96, 3
-STEPS, BATCH, PEAK_LR, WARMUP = 1500, 32, 3e-3, 100
+STEPS, BATCH, PEAK_LR, WARMUP = 1100, 32, 3e-3, 100
 SPECIAL = ["<unk>", "<s>", "</s>"]
 PROMPT = "There was once a clockmaker called "
 
@@ -79,10 +79,10 @@ def facts(net, vocab, ids_of, training, train_text, windows):
 
 
 def main():
-    args = argparse.ArgumentParser()
-    args.add_argument("out", type=pathlib.Path)
-    args.add_argument("--reuse", action="store_true")
-    args = args.parse_args()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--reuse", action="store_true")
+    args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     torch.use_deterministic_algorithms(True)

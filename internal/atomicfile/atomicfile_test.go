@@ -1,0 +1,79 @@
+package atomicfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func entries(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestCommitReplaces(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "out")
+	require.NoError(t, os.WriteFile(name, []byte("old"), 0o600))
+	f, err := Create(name)
+	require.NoError(t, err)
+	defer f.Abort()
+	require.NoError(t, f.Allocate(4))
+	_, err = f.WriteAt([]byte("cd"), 2)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("ab"), 0)
+	require.NoError(t, err)
+	old, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(old), "nothing changes before Commit")
+	require.NoError(t, f.Commit())
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "abcd", string(got))
+	require.Equal(t, []string{"out"}, entries(t, dir))
+	require.Error(t, f.Commit(), "a second Commit")
+}
+
+func TestAbortLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Create(filepath.Join(dir, "out"))
+	require.NoError(t, err)
+	_, err = f.Write([]byte("x"))
+	require.NoError(t, err)
+	f.Abort()
+	f.Abort()
+	require.Empty(t, entries(t, dir))
+	_, err = f.Write(nil)
+	require.Error(t, err)
+}
+
+func TestErrorsNameTheFile(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Create(filepath.Join(dir, "absent", "out"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	name := filepath.Join(dir, "out")
+	require.NoError(t, os.Mkdir(name, 0o700)) // a directory cannot be replaced by a file
+	f, err := Create(name)
+	require.NoError(t, err)
+	err = f.Commit()
+	require.ErrorContains(t, err, name)
+	require.Equal(t, []string{"out"}, entries(t, dir))
+}
+
+func TestLongName(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, strings.Repeat("n", 250))
+	f, err := Create(name)
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	require.Len(t, entries(t, dir), 1)
+}

@@ -1,0 +1,7 @@
+package valuehash
+
+const (
+	pinnedLong   = "d9391b21764390c93151e16681c5558c663e31c962972afba909b149028d7f19"
+	pinnedScalar = "680efdf6b3427d670956a40119f69fad3497815d3cbc39651dc2c6e9ef0db415"
+	pinnedEmpty  = "641a56b6c9274941d6b124e860432333b79af6d43ae8eb8c3ce4d722dce50cc2"
+)
