@@ -43,7 +43,8 @@ class Tensor:
         self.dtype, self.shape, self.data = dtype, tuple(shape), bytes(data)
 
     def f32(self):
-        return np.frombuffer(self.data, "<f4")
+        """The values of an F32 or 16-bit tensor, widened, which is exact."""
+        return np.frombuffer(self.data, SIXTEEN.get(self.dtype, "<f4")).astype("<f4")
 
 
 def read(path):
@@ -72,10 +73,11 @@ def f16_toward_zero(values):
     return np.where(outwards, np.nextafter(near, np.float16(0)), near).astype("<f2")
 
 
-def differing(got, want):
-    """Indices where two 16-bit arrays differ in any bit, two NaNs counting as equal if their signs are."""
+def differing(got, want, peer):
+    """Indices where two 16-bit arrays differ in any bit; NaNs need only have one sign (with torch, which drops it, not even that)."""
     a, b = got.view("<u2"), want.view("<u2")
-    nans = np.isnan(got) & np.isnan(want) & (a >> 15 == b >> 15)
+    with np.errstate(invalid="ignore"):
+        nans = np.isnan(got) & np.isnan(want) & ((a >> 15 == b >> 15) | (peer == "torch"))
     return np.flatnonzero((a != b) & ~nans)
 
 
@@ -84,52 +86,46 @@ def compare_values(name, source, got, want, peer):
     have = np.frombuffer(got.data, want.dtype)
     if have.size != want.size:
         raise Difference(f"{name}: {have.size} elements, {peer} has {want.size}")
-    bad = differing(have, want)
+    bad = differing(have, want, peer)
     if bad.size:
         i = bad[0]
-        raise Difference(f"{name}: {bad.size} of {have.size} elements differ from {peer}; the first is {i}: source {source[i]!r}, "
+        raise Difference(f"{name}: {bad.size} of {have.size} elements differ from {peer}; the first is {i}: source {source[i]}, "
                          f"got {have.view('<u2')[i]:#06x} ({have[i]}), {peer} {want.view('<u2')[i]:#06x} ({want[i]})")
 
 
 def compare_tensor(name, src, got, target, rounding, may_keep):
-    """Fails if got is not src cast to target (F32) or src itself (any other type, or F32 where it may be kept). True if it was cast."""
+    """Fails if got is neither src cast to target nor, where src needn't be cast, src itself. Returns what it found: "cast", "unchanged" or "unchecked"."""
     if got.shape != src.shape:
         raise Difference(f"{name}: shape {got.shape}, source {src.shape}")
-    if src.dtype == "F32" and got.dtype == target:
-        want = cast(src.f32(), target, rounding)
-        compare_values(name, src.f32(), got, want, "numpy" if target == "F16" else "ml_dtypes")
-        if torch and rounding == "nearest":
-            compare_values(name, src.f32(), got, torch_cast(src.f32(), target), "torch")
-        return True
-    if src.dtype == "F64" and got.dtype == target:
-        return False  # rounds once from F64, which no peer here does in one step for both types
-    fixed = src.dtype not in ("F32", "F64", *SIXTEEN)
-    same_kind = got.dtype == src.dtype and (fixed or src.dtype in SIXTEEN or may_keep(src))
-    if not same_kind:
-        if src.dtype in SIXTEEN and got.dtype == target:
-            return False  # the other 16-bit type; not this script's subject
+    if got.dtype == src.dtype and (src.dtype not in ("F32", "F64") or may_keep):
+        if got.data != src.data:
+            raise Difference(f"{name}: {got.dtype} bytes changed")
+        return "unchanged"
+    if got.dtype != target or src.dtype not in ("F32", "F64", *SIXTEEN):
         raise Difference(f"{name}: {got.dtype}, expected {target} from {src.dtype}")
-    if got.data != src.data:
-        raise Difference(f"{name}: {got.dtype} bytes changed")
-    return False
+    if src.dtype == "F64":
+        return "unchecked"  # no peer here rounds F64 to both types in one step
+    values = src.f32()
+    compare_values(name, values, got, cast(values, target, rounding), "numpy" if target == "F16" else "ml_dtypes")
+    if torch and rounding == "nearest":
+        compare_values(name, values, got, torch_cast(values, target), "torch")
+    return "cast"
 
 
 def torch_cast(values, target):
     """Float32 values cast by PyTorch, as an array."""
     kind = torch.float16 if target == "F16" else torch.bfloat16
-    return torch.from_numpy(values.copy()).to(kind).view(torch.int16).numpy().view("<u2").view(SIXTEEN[target])
+    return torch.from_numpy(values).to(kind).view(torch.int16).numpy().view("<u2").view(SIXTEEN[target])
 
 
 def compare_sets(source, got, target, rounding):
-    """Compares all tensors of two sets; returns a summary."""
+    """Compares all tensors of two sets; returns how many were cast (and equal to the peers' casts), unchanged, or unchecked (F64)."""
     if source.keys() != got.keys():
         raise Difference(f"names differ: missing {sorted(source.keys() - got.keys())[:3]}, added {sorted(got.keys() - source.keys())[:3]}")
     mixed = any(t.dtype in SIXTEEN for t in source.values())
-    may_keep = lambda t: mixed and t.dtype == "F32" and t.f32().size < MIXED_KEPT
-    done = sum(compare_tensor(name, t, got[name], target, rounding, may_keep) for name, t in source.items())
-    if not done and any(t.dtype == "F32" and not may_keep(t) for t in source.values()):
-        raise Difference("no F32 tensor was cast")
-    return f"{done} of {len(source)} tensors cast and equal"
+    may_keep = {name for name, t in source.items() if mixed and t.dtype == "F32" and len(t.data) < 4 * MIXED_KEPT}
+    found = [compare_tensor(name, t, got[name], target, rounding, name in may_keep) for name, t in source.items()]
+    return ", ".join(f"{found.count(kind)} {kind}" for kind in ("cast", "unchanged", "unchecked") if kind in found)
 
 
 def load_with_torch(path, source):

@@ -1,5 +1,6 @@
 """Writes trained weights with the independent writers (safetensors, gguf) and the oracle of their 16-bit casts."""
 import hashlib
+import importlib.metadata
 import json
 import platform
 
@@ -20,7 +21,7 @@ GGUF_NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_
 
 def versions():
     return {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__,
-            "safetensors": safetensors.__version__, "gguf": "0.19.0"}
+            "safetensors": safetensors.__version__, "gguf": importlib.metadata.version("gguf")}
 
 
 def read_weights(path):
@@ -39,6 +40,8 @@ def everything(out, state, known):
     renamed = gguf_tensors(arrays)
     write_gguf(out / "model.gguf", renamed, known)
     save_json(out / "model.json", known)
+    for path in out.rglob("*.safetensors"):
+        path.chmod(0o644)
     save_json(out / "oracle.json", {"model.safetensors": {k: oracle(arrays[k]) for k in sorted(arrays)},
                                     "model.gguf": {k: oracle(v) for k, v in renamed.items()}})
 

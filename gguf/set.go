@@ -1,0 +1,313 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/demi-weights/demi/tensor"
+)
+
+// The keys of a split set.
+const (
+	keySplitNo      = "split.no"
+	keySplitCount   = "split.count"
+	keySplitTensors = "split.tensors.count"
+)
+
+const maxShards = 65535 // split.no and split.count are u16
+
+// ShardName returns the name of shard no of count, counted from 1, of the set
+// with this prefix (which may have a directory): "prefix-00001-of-00003.gguf".
+func ShardName(prefix string, no, count int) string {
+	return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, no, count)
+}
+
+// ParseShardName is the reverse of ShardName; ok is false for other names.
+func ParseShardName(name string) (prefix string, no, count int, ok bool) {
+	rest, ok := strings.CutSuffix(name, ".gguf")
+	if !ok || len(rest) < len("-00001-of-00001") {
+		return "", 0, 0, false
+	}
+	at := len(rest) - len("-00001-of-00001")
+	prefix, tail := rest[:at], rest[at:]
+	no, err1 := strconv.Atoi(tail[1:6])
+	count, err2 := strconv.Atoi(tail[10:])
+	if err1 != nil || err2 != nil || ShardName(prefix, no, count) != name || no < 1 || no > count {
+		return "", 0, 0, false
+	}
+	return prefix, no, count, true
+}
+
+// A Set is a tensor.Source over the shards of a split set, or over one file.
+// Tensors are in the order of the shards; Data and Place are those of File.
+// Its methods may be called by several goroutines at once, but for Close,
+// which closes the files.
+type Set struct {
+	tensor.Source // the files, joined
+	files         []*File
+	meta          tensor.Metadata
+}
+
+// OpenSet opens all shards of a split set, whichever of them path names, or
+// the one file that path names, or the one model in the directory that path
+// names. Shards are found by their names, "prefix-00001-of-00003.gguf"; the
+// keys split.no (from 0), split.count and split.tensors.count must agree with
+// the names and with what the shards hold, and no tensor may come twice.
+func OpenSet(path string, opts *Options) (*Set, error) {
+	names, err := setNames(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{}
+	for _, name := range names {
+		var f *File
+		if f, err = Open(name, opts); err != nil {
+			break
+		}
+		s.files = append(s.files, f)
+	}
+	if err == nil {
+		err = s.join()
+	}
+	if err != nil {
+		for _, f := range s.files {
+			f.Close()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// setNames returns the files that path stands for, in order.
+func setNames(path string) ([]string, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st.IsDir() {
+		if path, err = onlyModel(path); err != nil {
+			return nil, err
+		}
+	}
+	prefix, _, count, ok := ParseShardName(path)
+	if !ok {
+		return []string{path}, nil
+	}
+	return shardNames(prefix, count)
+}
+
+// shardNames returns the names of all shards, and refuses a set that lacks
+// some of them.
+func shardNames(prefix string, count int) (names []string, err error) {
+	if count > maxShards {
+		return nil, fmt.Errorf("%w: %s is said to have %d shards, want at most %d", tensor.ErrFormat, prefix, count, maxShards)
+	}
+	var missing []string
+	for no := 1; no <= count; no++ {
+		name := ShardName(prefix, no, count)
+		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+			missing = append(missing, filepath.Base(name))
+		} else if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%w: %d of %d shards of %s are missing: %s", os.ErrNotExist, len(missing), count, prefix, listed(missing))
+	}
+	return names, nil
+}
+
+// listed joins names, the first ten of them.
+func listed(names []string) string {
+	if len(names) > 10 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), len(names)-10)
+	}
+	return strings.Join(names, ", ")
+}
+
+// onlyModel returns a file of the only model in a directory.
+func onlyModel(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var models, names []string // a model is a file's name or a set's prefix and count
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasSuffix(name, ".gguf") || e.IsDir() {
+			continue
+		}
+		model := name
+		if prefix, _, count, ok := ParseShardName(name); ok {
+			model = ShardName(prefix, 1, count)
+		}
+		if !slices.Contains(models, model) {
+			models, names = append(models, model), append(names, name)
+		}
+	}
+	switch len(models) {
+	case 0:
+		return "", fmt.Errorf("%w: no .gguf file in %s", os.ErrNotExist, dir)
+	case 1:
+		return filepath.Join(dir, names[0]), nil
+	}
+	return "", fmt.Errorf("%w: %d models in %s, name one of them: %s", tensor.ErrUnsupported, len(models), dir, listed(models))
+}
+
+// join checks the split keys and joins the files.
+func (s *Set) join() (err error) {
+	sources := make([]tensor.Source, len(s.files))
+	for i, f := range s.files {
+		if err := s.checkShard(i); err != nil {
+			return err
+		}
+		sources[i] = f
+	}
+	if s.Source, err = tensor.Join(sources); err != nil {
+		return err
+	}
+	s.meta = withoutSplit(s.Source.Meta())
+	return s.checkTotal()
+}
+
+func inShard(f *File, name, format string, args ...any) error {
+	return &tensor.FileError{File: f.name, Tensor: name, Offset: -1,
+		Err: fmt.Errorf("%w: "+format, append([]any{tensor.ErrFormat}, args...)...)}
+}
+
+// checkShard checks the split keys of file i. A single file may say that it is
+// no shard (split.count 0 or 1, as merged files do) or say nothing.
+func (s *Set) checkShard(i int) error {
+	f := s.files[i]
+	_, no, count, named := ParseShardName(f.name)
+	gotCount, hasCount, err := f.integer(keySplitCount)
+	if err != nil {
+		return err
+	}
+	if !named {
+		if hasCount && gotCount > 1 {
+			return inShard(f, "", "%s is %d, but the name is not like %s", keySplitCount, gotCount, ShardName("model", 1, int(min(gotCount, maxShards))))
+		}
+		return nil
+	}
+	if !hasCount || gotCount != int64(count) {
+		return inShard(f, "", "%s is %s, the name says %d", keySplitCount, f.shown(keySplitCount), count)
+	}
+	gotNo, hasNo, err := f.integer(keySplitNo)
+	if err != nil {
+		return err
+	}
+	if !hasNo || gotNo != int64(no-1) {
+		return inShard(f, "", "%s is %s, the name says %d (counted from 0)", keySplitNo, f.shown(keySplitNo), no-1)
+	}
+	return nil
+}
+
+// checkTotal compares split.tensors.count of every file that has it with the
+// tensors of the set; the first shard must have it.
+func (s *Set) checkTotal() error {
+	for i, f := range s.files {
+		_, _, _, named := ParseShardName(f.name)
+		total, has, err := f.integer(keySplitTensors)
+		if err != nil {
+			return err
+		}
+		if has && total != int64(len(s.Tensors())) || named && i == 0 && !has {
+			return inShard(f, "", "%s is %s, the set has %d tensors", keySplitTensors, f.shown(keySplitTensors), len(s.Tensors()))
+		}
+	}
+	return nil
+}
+
+// integer returns the value of an integer key of any width.
+func (f *File) integer(key string) (n int64, ok bool, err error) {
+	v, ok := f.meta.Get(key)
+	if !ok {
+		return 0, false, nil
+	}
+	n, err = strconv.ParseInt(fmt.Sprint(v), 10, 64)
+	kind, _ := tensor.KindOf(v)
+	if err != nil || kind == tensor.KindString || n < 0 {
+		return 0, true, inShard(f, "", "%s is %s, want a number from 0", key, f.shown(key))
+	}
+	return n, true, nil
+}
+
+// shown prints the value of a key for an error.
+func (f *File) shown(key string) string {
+	v, ok := f.meta.Get(key)
+	if !ok {
+		return "missing"
+	}
+	if a, isArray := v.(tensor.Array); isArray {
+		return fmt.Sprintf("an array of %d %v", a.Len, a.Elem)
+	}
+	return quoteValue(v)
+}
+
+func quoteValue(v any) string {
+	if s, ok := v.(string); ok {
+		return quote(s)
+	}
+	return fmt.Sprint(v)
+}
+
+// withoutSplit returns meta without the keys of a split set.
+func withoutSplit(meta tensor.Metadata) tensor.Metadata {
+	return slices.DeleteFunc(slices.Clone(meta), func(e tensor.Entry) bool {
+		return e.Key == keySplitNo || e.Key == keySplitCount || e.Key == keySplitTensors
+	})
+}
+
+// Files returns the files of the set, in order. They belong to the Set.
+func (s *Set) Files() []*File { return s.files }
+
+// Meta returns the keys and values of the first file, which has all of them in
+// sets that llama.cpp makes, and after them the keys that only later files
+// have. The keys split.no, split.count and split.tensors.count are left out:
+// they speak of the files and not of the model.
+func (s *Set) Meta() tensor.Metadata { return s.meta }
+
+// Warnings returns those of all files, with the file's name before each if
+// there are several, and names the keys of later files that Meta leaves out
+// because an earlier file has another value.
+func (s *Set) Warnings() (list []string) {
+	for _, f := range s.files {
+		for _, w := range f.warnings {
+			if len(s.files) > 1 {
+				w = f.name + ": " + w
+			}
+			list = append(list, w)
+		}
+		if differ := s.differing(f); len(differ) > 0 {
+			list = append(list, fmt.Sprintf("%s: keys are left out, for an earlier file has them with another value: %s", f.name, listed(differ)))
+		}
+	}
+	return list
+}
+
+// differing returns the keys of f that have another value in Meta.
+func (s *Set) differing(f *File) (keys []string) {
+	if f == s.files[0] {
+		return nil
+	}
+	for _, e := range withoutSplit(f.meta) {
+		if v, _ := s.meta.Get(e.Key); !sameValue(v, e.Value) {
+			keys = append(keys, quote(e.Key))
+		}
+	}
+	return keys
+}
+
+// sameValue reports whether two values have the same type and bits.
+func sameValue(a, b any) bool {
+	ka, okA := tensor.KindOf(a)
+	kb, okB := tensor.KindOf(b)
+	return okA && okB && ka == kb && string(appendValue(nil, a)) == string(appendValue(nil, b))
+}

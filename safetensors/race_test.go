@@ -1,0 +1,5 @@
+//go:build race
+
+package safetensors_test
+
+const raceEnabled = true
