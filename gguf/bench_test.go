@@ -61,7 +61,7 @@ func BenchmarkOpen(b *testing.B) {
 // BenchmarkStream reads one large tensor through Data, and the same bytes from
 // the file itself.
 func BenchmarkStream(b *testing.B) {
-	const size = 256 << 20
+	const size = 2 << 30
 	name := filepath.Join(b.TempDir(), "a.gguf")
 	s := gguf.Create(name, nil)
 	require.NoError(b, s.Begin([]tensor.Info{{Name: "a", DType: tensor.F32, Shape: []int64{size / 4}, Size: size}}, nil))

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,7 +40,7 @@ func TestExpected(t *testing.T) {
 	list, err := os.Open(filepath.Join(dir, "EXPECT.tsv"))
 	require.NoError(t, err)
 	defer list.Close()
-	scan := bufio.NewScanner(list)
+	scan, seen := bufio.NewScanner(list), 0
 	for scan.Scan() {
 		fields := strings.Split(scan.Text(), "\t")
 		if fields[0] == "file" {
@@ -52,8 +54,79 @@ func TestExpected(t *testing.T) {
 		err = requireSound(t, p, nil)
 		refuse := strings.HasPrefix(strings.ToLower(fields[3]), "reject")
 		require.Equal(t, refuse, err != nil, "%s: %v", fields[0], err)
+		if err != nil {
+			require.Regexp(t, reasonOf(t, fields[0]), err.Error(), fields[0])
+		}
+		seen++
 	}
 	require.NoError(t, scan.Err())
+	files, err := filepath.Glob(filepath.Join(dir, "*.gguf"))
+	require.NoError(t, err)
+	require.Len(t, files, seen, "a verdict for every file")
+}
+
+// reasons has what the error says, by the beginnings of the files' names.
+var reasons = [][2]string{
+	{"align_2e31", "ends beyond the file"}, {"align_int32", "of type i32, want u32"}, {"align_u64", "of type u64, want u32"}, {"align_array", "of type array, want u32"},
+	{"align_", "want a power of two"}, {"arr_len", "array .* is said to have"}, {"arr_nested", "array of arrays"}, {"arr_str", "array .* is said to have"},
+	{"arr_type", "element type"}, {"d_", "ends beyond the file"}, {"empty_file", "at least 24"}, {"key_dup", "comes twice"}, {"key_empty", "is empty"},
+	{"key_len", "are left in the file"}, {"legacy", "a legacy GGML file"}, {"n_kv", "header counts .* keys"}, {"n_tensors", "header counts .* tensors"},
+	{"t_data", "takes 1099511627776 bytes"}, {"t_dim", "does not fit 63 bits"}, {"t_memsize", "does not fit 63 bits"}, {"t_nbytes", "does not fit 63 bits|takes"},
+	{"t_pad", "does not fit 63 bits"}, {"t_sum", "does not fit 63 bits"}, {"t_name_6", "want fewer than 64"}, {"t_name_", "name comes twice"},
+	{"t_ndims", "dimensions, want at most 4"}, {"t_off", "data is said to be at offset"}, {"t_q", "not whole blocks"}, {"t_type_4_", "was removed from ggml"},
+	{"t_type", "not a ggml type"}, {"trunc", "are left in the file"}, {"val_type", "want 0 to 12"}, {"version_1", "version 1 is too old"}, {"version", "want 2 or 3"},
+}
+
+func reasonOf(t *testing.T, file string) string {
+	for _, r := range reasons {
+		if strings.HasPrefix(file, r[0]) {
+			return r[1]
+		}
+	}
+	t.Errorf("no reason for %s", file)
+	return ""
+}
+
+// TestManifest: every GGUF file in the list of shared files has the version,
+// keys, tensors and alignment that other tools found in it.
+func TestManifest(t *testing.T) {
+	list, err := os.ReadFile(needDir(t, "README.md"))
+	require.NoError(t, err)
+	row := regexp.MustCompile(`(?m)^\| (gguf-(?:real|fixtures)/\S+) .* (GGUF v\d, \d+ kv, \d+ tensors) .*(align \d+)`)
+	rows := row.FindAllStringSubmatch(string(list), -1)
+	require.NotEmpty(t, rows)
+	for _, m := range rows {
+		f, err := gguf.Open(filepath.Join(foreignDir, m[1]), nil)
+		require.NoError(t, err)
+		require.Equal(t, m[2], fmt.Sprintf("GGUF v%d, %d kv, %d tensors", f.Header().Version, len(f.Meta()), len(f.Tensors())), m[1])
+		require.Equal(t, m[3], fmt.Sprintf("align %d", f.Header().Alignment), m[1])
+		require.NoError(t, f.Close())
+	}
+	t.Logf("%d files are as listed", len(rows))
+}
+
+// TestVocabularies: the words of llama.cpp's vocabularies.
+func TestVocabularies(t *testing.T) {
+	dir := needDir(t, "gguf-real")
+	for name, want := range map[string]struct {
+		words int
+		some  map[int]string
+	}{
+		"bert-bge":  {30522, map[int]string{0: "[PAD]", 101: "[CLS]", 2054: "\u2581what"}},
+		"gpt-2":     {50257, map[int]string{0: "!", 262: "\u0120the", 50256: "<|endoftext|>"}},
+		"llama-spm": {32000, map[int]string{0: "<unk>", 3: "<0x00>", 278: "\u2581the"}},
+	} {
+		f, err := gguf.Open(filepath.Join(dir, "ggml-vocab-"+name+".gguf"), nil)
+		require.NoError(t, err)
+		v, ok := f.Meta().Get("tokenizer.ggml.tokens")
+		require.True(t, ok)
+		words := v.(tensor.Array).Strings()
+		require.Len(t, words, want.words, name)
+		for i, word := range want.some {
+			require.Equal(t, word, words[i], name)
+		}
+		require.NoError(t, f.Close())
+	}
 }
 
 func TestForeignFiles(t *testing.T) {

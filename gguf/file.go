@@ -244,3 +244,9 @@ func (f *File) Close() error {
 	}
 	return f.closer.Close()
 }
+
+// Name returns the file's name, as it was given.
+func (f *File) Name() string { return f.name }
+
+// Size returns the bytes of the file.
+func (f *File) Size() int64 { return f.size }

@@ -23,7 +23,8 @@ type WriteOptions struct {
 	// two from 32 to 1 MiB; 0 means 32. Other values than 32 are legal and
 	// llama.cpp loads them, but its llama-quantize and llama-gguf-split --merge
 	// make broken files out of such a file (they pad to 32 whatever the file
-	// says). With 64, every tensor begins on a cache line.
+	// says), and one of ollama's readers takes the data to begin at a multiple
+	// of 32. With 64, every tensor begins on a cache line.
 	Align int64
 }
 

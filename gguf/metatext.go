@@ -44,7 +44,7 @@ const (
 // bytes of the string, the little-endian bytes of the number); a key that is
 // not UTF-8 becomes "gguf-base64." and its bytes in base64url. A string under
 // a key "safetensors.x", which StringsToMetadata makes, becomes x again, the
-// string itself, unless x begins with "gguf".
+// string itself, unless x is "gguf" or begins as the keys above do.
 //
 // If the keys so made are not in ascending order, one more key, "gguf", holds
 // them in their order as a JSON array, for writers of safetensors sort them.
@@ -60,7 +60,7 @@ func MetadataToStrings(meta tensor.Metadata) (tensor.Metadata, error) {
 	typed := false
 	for _, e := range meta {
 		key, value := textOf(e)
-		typed = typed || strings.HasPrefix(key, "gguf")
+		typed = typed || reserved(key)
 		out = append(out, tensor.Entry{Key: key, Value: value})
 		keys = append(keys, key)
 	}
@@ -72,23 +72,21 @@ func MetadataToStrings(meta tensor.Metadata) (tensor.Metadata, error) {
 
 // StringsToMetadata is the reverse of MetadataToStrings. Strings that it did
 // not make, such as "format" with "pt" in a safetensors file, keep their value
-// as a string under the key "safetensors.format".
+// as a string under the key "safetensors.format". The order in the key "gguf"
+// is followed if all keys that it lists are there.
 //
 // Errors: a value that is not a string, two keys that become the same.
 func StringsToMetadata(meta tensor.Metadata) (tensor.Metadata, error) {
 	out := make(tensor.Metadata, 0, len(meta))
 	seen := make(map[string]struct{}, len(meta))
-	place := make(map[string]int) // of a string's key among the metadata
+	place, hasOrder := order(meta)
 	from := make(map[string]string, len(meta))
 	for _, e := range meta {
 		text, ok := e.Value.(string)
 		if !ok {
 			return nil, fmt.Errorf("%w: value of key %s is of Go type %T, want a string", tensor.ErrFormat, quote(e.Key), e.Value)
 		}
-		if order, ok := parseStrings(text); ok && e.Key == orderKey {
-			for i, key := range order {
-				place[key] = i
-			}
+		if hasOrder && e.Key == orderKey {
 			continue
 		}
 		made := typedOf(e.Key, text)
@@ -103,6 +101,33 @@ func StringsToMetadata(meta tensor.Metadata) (tensor.Metadata, error) {
 	return out, nil
 }
 
+// order returns the places that the order key gives to keys; ok is false if
+// there is none, or if it lists keys that are not there.
+func order(meta tensor.Metadata) (place map[string]int, ok bool) {
+	text, _ := meta.Text(orderKey)
+	list, ok := parseStrings(text)
+	if !ok {
+		return nil, false
+	}
+	place = make(map[string]int, len(list))
+	for i, key := range list {
+		place[key] = i
+	}
+	found := 0
+	for _, e := range meta {
+		if _, listed := place[e.Key]; listed && e.Key != orderKey {
+			found++
+		}
+	}
+	return place, found > 0 && found == len(list)
+}
+
+// reserved reports whether a string's key is one that MetadataToStrings may
+// have made.
+func reserved(key string) bool {
+	return key == orderKey || strings.HasPrefix(key, typedPrefix) || strings.HasPrefix(key, typedPrefix64)
+}
+
 // rank returns the place of a key; those without one come last.
 func rank(place map[string]int, key string) int {
 	if at, ok := place[key]; ok {
@@ -115,7 +140,7 @@ func rank(place map[string]int, key string) int {
 func textOf(e tensor.Entry) (key, value string) {
 	text, isText := e.Value.(string)
 	plain, hasPrefix := strings.CutPrefix(e.Key, plainPrefix)
-	if isText && hasPrefix && !strings.HasPrefix(plain, "gguf") && utf8.ValidString(plain) && utf8.ValidString(text) {
+	if isText && hasPrefix && !reserved(plain) && utf8.ValidString(plain) && utf8.ValidString(text) {
 		return plain, text
 	}
 	if utf8.ValidString(e.Key) {

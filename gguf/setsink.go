@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/demi-weights/demi/tensor"
 )
@@ -52,7 +53,8 @@ type setSink struct {
 	opts     *WriteOptions
 	shards   []Shard
 	sinks    []*fileSink
-	of       []int // shard of each tensor
+	of       []int      // shard of each tensor
+	mu       sync.Mutex // of what begins and ends the set
 }
 
 // CreateSet returns a Sink that writes a split set: name without ".gguf" is the
@@ -72,6 +74,8 @@ func CreateSet(name string, maxBytes int64, o *WriteOptions) tensor.Sink {
 func (s *setSink) Ordered() bool { return false }
 
 func (s *setSink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.sinks != nil {
 		return errBegun
 	}
@@ -86,7 +90,7 @@ func (s *setSink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
 	s.shards, s.of = shards, make([]int, 0, len(infos))
 	for no := range shards {
 		if err := s.beginShard(no, infos, meta); err != nil {
-			s.Abort()
+			s.abort()
 			return err
 		}
 	}
@@ -125,12 +129,14 @@ func (s *setSink) Write(i int, off int64, p []byte) error {
 
 // Finish checks that all shards are complete before it puts any of them in its
 // place.
-func (s *setSink) Finish(records []tensor.Record) error {
+func (s *setSink) Finish([]tensor.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.sinks == nil {
 		return errNotBegun
 	}
 	for _, sink := range s.sinks {
-		if err := sink.complete(); err != nil {
+		if err := sink.whole(); err != nil {
 			return err
 		}
 	}
@@ -149,11 +155,17 @@ func (s *setSink) retreat(no int) error {
 	for _, sink := range s.sinks[no:] {
 		errs = append(errs, os.Remove(sink.name))
 	}
-	s.Abort()
+	s.abort()
 	return errors.Join(errs...)
 }
 
 func (s *setSink) Abort() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abort()
+}
+
+func (s *setSink) abort() {
 	for _, sink := range s.sinks {
 		sink.Abort()
 	}

@@ -22,6 +22,7 @@ type fileSink struct {
 	opts   *WriteOptions
 	layout *Layout
 	names  []string
+	mu     sync.RWMutex     // held for writing by what begins and ends the file
 	file   *atomicfile.File // nil before Begin and after Finish or Abort
 	begun  bool
 	cover  coverage
@@ -33,6 +34,9 @@ type fileSink struct {
 // staging file beside it, reserved by Begin. Everything that GGUF cannot hold
 // is refused by Begin, as Plan says, before a file is made. Finish refuses an
 // output in which bytes are missing; Write refuses bytes that come twice.
+//
+// Abort may come while other goroutines write: it waits for the writes that
+// are under way, and those that come later fail.
 func Create(name string, o *WriteOptions) tensor.Sink {
 	return &fileSink{name: name, opts: o}
 }
@@ -40,6 +44,8 @@ func Create(name string, o *WriteOptions) tensor.Sink {
 func (s *fileSink) Ordered() bool { return false }
 
 func (s *fileSink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.begun {
 		return errBegun
 	}
@@ -70,6 +76,8 @@ func (s *fileSink) start(layout *Layout, infos []tensor.Info) error {
 }
 
 func (s *fileSink) Write(i int, off int64, p []byte) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if s.file == nil {
 		return errNotBegun
 	}
@@ -106,7 +114,16 @@ func (s *fileSink) complete() error {
 	return nil
 }
 
+// whole is complete for what does not hold the lock.
+func (s *fileSink) whole() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.complete()
+}
+
 func (s *fileSink) Finish([]tensor.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.complete(); err != nil {
 		return err
 	}
@@ -116,6 +133,8 @@ func (s *fileSink) Finish([]tensor.Record) error {
 }
 
 func (s *fileSink) Abort() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.file != nil {
 		s.file.Abort()
 		s.file = nil

@@ -440,3 +440,33 @@ func TestFileType(t *testing.T) {
 func TestOrder(t *testing.T) {
 	require.Equal(t, []int{0, 1}, gguf.Order(small().infos, nil))
 }
+
+// TestAbortWhileWriting: Abort waits for writes and ends those to come;
+// nothing is left behind.
+func TestAbortWhileWriting(t *testing.T) {
+	dir := t.TempDir()
+	m := &model{}
+	for i := range 4 {
+		m.add(tensor.Info{Name: fmt.Sprint(i), DType: tensor.I8, Shape: []int64{4096}}, make([]byte, 4096))
+	}
+	for i, make := range []func() tensor.Sink{
+		func() tensor.Sink { return gguf.Create(filepath.Join(dir, "a.gguf"), nil) },
+		func() tensor.Sink { return gguf.CreateSet(filepath.Join(dir, "s"), 4096, nil) },
+	} {
+		s := make()
+		require.NoError(t, s.Begin(m.infos, nil))
+		var wg sync.WaitGroup
+		for w := range 4 {
+			wg.Go(func() {
+				for k := int64(0); k < 64 && s.Write(w, 64*k, m.data[w][:64]) == nil; k++ {
+				}
+			})
+		}
+		wg.Go(s.Abort)
+		wg.Wait()
+		require.Error(t, s.Finish(nil), i)
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, left, i)
+	}
+}

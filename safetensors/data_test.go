@@ -69,6 +69,7 @@ func TestOracle(t *testing.T) {
 			require.Equal(t, want, class(err), "%s: %v", name, err)
 		case col[0] == "ERR":
 			require.Equal(t, classOf(name, col[2]), class(err), "%s: %v", name, err)
+			require.Regexp(t, reasonOf(col[2], col[3]), err.Error(), name)
 		default:
 			require.NoError(t, err)
 			require.Equal(t, rustShown(col[3:]), byName(shown(f)), name)
@@ -76,7 +77,40 @@ func TestOracle(t *testing.T) {
 			require.NoError(t, f.Close())
 		}
 	}
+	require.Len(t, shared(t, "st-probe/*.safetensors"), len(lines), "a verdict for every file")
 	t.Logf("%d verdicts, %d stricter by intent", len(lines), len(stricter))
+}
+
+// reasons has what the errors of this package say where the reference says
+// something: its kind of error, or a part of its text.
+var reasons = [][2]string{
+	{"HeaderTooSmall", "takes 8|file is empty"}, {"HeaderTooLarge", "header length .* the limit is"}, {"InvalidHeaderLength", "truncated by"},
+	{"InvalidOffset", "hole of|overlap|duplicate tensor name"}, {"ValidationOverflow", "does not fit 63 bits"},
+	{"MisalignedSlice", "fill whole bytes"}, {"TensorInvalidInfo", "takes|end beyond 2"}, {"MetadataIncompleteBuffer", "truncated by|after the last tensor"},
+	{"UTF-8", "not UTF-8 at byte"}, {"recursion limit", "nested deeper than 127"}, {"unknown variant", "unknown dtype"},
+	{"missing field", "field .* is missing"}, {"duplicate field", "comes twice"}, {"trailing characters", "after the JSON object"},
+	{"invalid length", "data_offsets has"}, {"invalid type", "want an? |want integers|does not fit 64 bits"}, {"EOF while parsing", "header is empty"}, {"", "not valid JSON"},
+}
+
+func reasonOf(kind, text string) string {
+	for _, r := range reasons {
+		if strings.Contains(kind+": "+text, r[0]) {
+			return r[1]
+		}
+	}
+	return ""
+}
+
+// TestSharedBad: what real writers got wrong.
+func TestSharedBad(t *testing.T) {
+	for name, want := range map[string]string{"las7_tiny_trailing_nuls": "5 bytes after the last tensor", "syoyo_abuse_attempt_1": "truncated by 920"} {
+		_, err := safetensors.Open(shared(t, "st-bad/"+name+".safetensors")[0], nil)
+		require.ErrorContains(t, err, want)
+	}
+	f, err := safetensors.Open(shared(t, "st-bad/las7*")[0], &safetensors.Options{Lenient: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 5, f.Header().Trailing)
+	require.NoError(t, f.Close())
 }
 
 // rustShown brings the oracle's list of tensors into our form.
@@ -144,8 +178,8 @@ func sha(p []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestFluxValues: known values of every element type of SafeTensors.jl's
-// files, and the same tensors in one file and in six.
+// TestFluxValues: all twelve element types of SafeTensors.jl's files, and the
+// same tensors in one file and in six.
 func TestFluxValues(t *testing.T) {
 	single, err := safetensors.Open(shared(t, "st-fixtures/flux_model.safetensors")[0], nil)
 	require.NoError(t, err)

@@ -151,6 +151,11 @@ func (f *File) readHeader(limit uint64) ([]byte, error) {
 		return nil, err
 	}
 	f.head.Size, f.head.DataStart = int64(n), lengthSize+int64(n)
+	if n > 0 { // a size may be wrong: the last byte first
+		if err := f.read(length[:1], f.head.DataStart-1); err != nil {
+			return nil, err
+		}
+	}
 	header := make([]byte, n)
 	return header, f.read(header, lengthSize)
 }
@@ -244,3 +249,9 @@ func (f *File) Close() error {
 	}
 	return f.closer.Close()
 }
+
+// Name returns the file's name, as it was given.
+func (f *File) Name() string { return f.name }
+
+// Size returns the bytes of the file.
+func (f *File) Size() int64 { return f.size }

@@ -33,6 +33,9 @@ type fileSink struct {
 // it, of its full size from Begin on, which takes the name when Finish has
 // made it durable. Write may be called concurrently and in any order; every
 // byte of every tensor must come once.
+//
+// Abort may come while other goroutines write: it waits for the writes that
+// are under way, and those that come later fail.
 func Create(name string, o *WriteOptions) tensor.Sink {
 	return &fileSink{name: name, opts: o}
 }
@@ -103,6 +106,13 @@ func (s *fileSink) complete() error {
 		return s.at(i, fmt.Errorf("byte %d of %d has not been written", off, s.layout.sizes[i]))
 	}
 	return nil
+}
+
+// whole is complete for what does not hold the lock.
+func (s *fileSink) whole() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.complete()
 }
 
 // Finish leaves the file to Abort, or to the writes that are missing, if it

@@ -11,6 +11,10 @@ import (
 	"github.com/demi-weights/demi/tensor"
 )
 
+// DefaultShardSize is the limit for a shard that the Hub's own tools have: 5
+// GB, decimal.
+const DefaultShardSize = 5_000_000_000
+
 // A Shard is a run of tensors that share a file.
 type Shard struct {
 	From, To int   // tensors From to To-1
@@ -155,7 +159,7 @@ func (s *setSink) Finish([]tensor.Record) error {
 		return errNotBegun
 	}
 	for _, f := range s.files {
-		if err := f.complete(); err != nil {
+		if err := f.whole(); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Metadata is a list of keys and values in the order of their file. Keys are
@@ -148,7 +149,8 @@ func (a Array) At(i int) any {
 	if size == 0 {
 		return nil
 	}
-	return decodeValue(a.Elem, a.Raw[i*size:(i+1)*size])
+	raw := slices.Clip(a.Raw) // so that no element lies behind the last one
+	return decodeValue(a.Elem, raw[i*size:(i+1)*size])
 }
 
 func decodeValue(k Kind, p []byte) any {

@@ -25,15 +25,16 @@ func Elements(shape []int64) (int64, error) {
 }
 
 // ByteSize returns the stored bytes of n elements of type d. It refuses a
-// count that does not fill whole bytes (sub-byte types), a size that does not
-// fit an int64, and types without a width.
+// count that does not fill whole bytes (sub-byte types), a size of 2^64 bits
+// and more, as the reference implementation of safetensors does, and types
+// without a width.
 func ByteSize(d DType, n int64) (int64, error) {
 	width := uint64(d.Bits())
 	if width == 0 || n < 0 {
 		return 0, fmt.Errorf("%w: no size for %d elements of type %v", ErrFormat, n, d)
 	}
 	hi, lo := bits.Mul64(uint64(n), width)
-	if hi != 0 || lo/8 > math.MaxInt64 {
+	if hi != 0 {
 		return 0, fmt.Errorf("%w: byte size of %d elements of %v does not fit 63 bits", ErrFormat, n, d)
 	}
 	if lo%8 != 0 {

@@ -24,6 +24,14 @@ func NewGrid(n int, tensor func(i int) (size int64, bitWidth int)) *Grid {
 // Len returns the number of tiles.
 func (g *Grid) Len() int64 { return g.first[len(g.first)-1] }
 
+// Bytes returns the bytes of all tensors.
+func (g *Grid) Bytes() (n int64) {
+	for _, size := range g.size {
+		n += size
+	}
+	return n
+}
+
 // At returns the tensor that tile k belongs to, the offset of the tile in it,
 // and its length, both in bytes. It is the tensor's last tile if off+n is the
 // tensor's size.
