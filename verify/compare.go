@@ -1,0 +1,203 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/demi-weights/demi/internal/ordered"
+	"github.com/demi-weights/demi/internal/tile"
+	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// Options of Compare. The zero value means the defaults.
+type Options struct {
+	// Workers is the number of goroutines that read and measure; 0 means
+	// twice the processors, at most 8. A worker holds up to 2.5 MiB.
+	Workers int
+	// Mode says how the values of got were narrowed, as far as it is known;
+	// it decides what counts as overflow.
+	Mode kernels.Mode
+	// Progress, if not nil, is called from one goroutine after each tile with
+	// the bytes of the reference that have been compared.
+	Progress func(bytes int64)
+}
+
+// A Problem is a difference that is not one of values: a tensor that is
+// missing, additional, of another shape or an incomparable type, or of a type
+// that has no values to measure and bytes that differ.
+type Problem struct {
+	Tensor string `json:"tensor"`
+	Text   string `json:"text"`
+}
+
+// Compare measures every tensor of got against the tensor of the same name in
+// ref. The records come in the order of got and have no reason, rounding or
+// hash; Stats is nil for types that are not floats. Problems come in the order
+// of ref, then those of additional tensors, then those of bytes that differ.
+// The error tells of reading only: differences are results.
+func Compare(ctx context.Context, ref, got tensor.Source, o *Options) ([]tensor.Record, []Problem, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	c := &comparison{ref: ref, got: got, options: o}
+	c.match()
+	c.grid = tile.NewGrid(len(c.pairs), func(i int) (int64, int) {
+		info := ref.Tensors()[c.pairs[i].ref]
+		return info.Size, info.DType.Bits()
+	})
+	err := c.run(ctx)
+	for i, differs := range c.differs {
+		if differs {
+			c.problem(c.records[i].Name, "the stored bytes of type "+c.records[i].From+" differ")
+		}
+	}
+	return c.records, c.problems, err
+}
+
+// A comparison is one run of Compare. records and differs belong to pairs.
+type comparison struct {
+	ref, got tensor.Source
+	options  *Options
+	grid     *tile.Grid
+	pairs    []pair
+	records  []tensor.Record
+	differs  []bool // of tensors that are not floats: the bytes
+	problems []Problem
+	workers  []compareWorker
+}
+
+// A pair is one tensor in both sources. Floats are measured; the rest is
+// compared byte by byte.
+type pair struct {
+	ref, got int
+	float    bool
+}
+
+func (c *comparison) problem(name, text string) {
+	c.problems = append(c.problems, Problem{name, text})
+}
+
+// match pairs the tensors that can be compared, in the order of got.
+func (c *comparison) match() {
+	byName := index(c.got)
+	for i, a := range c.ref.Tensors() {
+		if j, ok := byName[a.Name]; !ok {
+			c.problem(a.Name, "missing")
+		} else if text := incomparable(a, c.got.Tensors()[j]); text != "" {
+			c.problem(a.Name, text)
+		} else {
+			c.pairs = append(c.pairs, pair{i, j, a.DType.IsFloat()})
+		}
+	}
+	slices.SortFunc(c.pairs, func(a, b pair) int { return a.got - b.got })
+	known := index(c.ref)
+	for _, b := range c.got.Tensors() {
+		if _, ok := known[b.Name]; !ok {
+			c.problem(b.Name, "additional")
+		}
+	}
+	c.differs = make([]bool, len(c.pairs))
+	for _, p := range c.pairs {
+		c.records = append(c.records, newRecord(c.ref.Tensors()[p.ref], c.got.Tensors()[p.got]))
+	}
+}
+
+// index returns the number of each tensor by its name.
+func index(src tensor.Source) map[string]int {
+	m := make(map[string]int, len(src.Tensors()))
+	for i, info := range src.Tensors() {
+		m[info.Name] = i
+	}
+	return m
+}
+
+// incomparable says why two tensors cannot be compared; "" if they can.
+func incomparable(a, b tensor.Info) string {
+	floats := a.DType.IsFloat() && b.DType.IsFloat()
+	switch {
+	case !slices.Equal(a.Shape, b.Shape):
+		return fmt.Sprintf("shape %v became %v", a.Shape, b.Shape)
+	case !floats && (a.TypeName() != b.TypeName() || a.Size != b.Size):
+		return fmt.Sprintf("type %s (%d bytes) became %s (%d bytes)", a.TypeName(), a.Size, b.TypeName(), b.Size)
+	}
+	return ""
+}
+
+func newRecord(ref, got tensor.Info) tensor.Record {
+	r := tensor.Record{
+		Name: got.Name, From: ref.TypeName(), To: got.TypeName(),
+		Shape: got.Shape, SizeIn: ref.Size, SizeOut: got.Size,
+	}
+	if ref.DType.IsFloat() {
+		r.Stats = &tensor.Stats{MaxIndex: -1}
+	}
+	return r
+}
+
+func (c *comparison) run(ctx context.Context) error {
+	workers := c.options.Workers
+	if workers <= 0 {
+		workers = min(8, 2*runtime.GOMAXPROCS(0))
+	}
+	c.workers = make([]compareWorker, workers)
+	var done int64
+	return ordered.Map(ctx, c.grid.Len(), workers, 2*workers, c.tile, func(k int64, r tileResult) error {
+		i, _, n := c.grid.At(k)
+		if s := c.records[i].Stats; s != nil {
+			s.Merge(&r.stats)
+		}
+		c.differs[i] = c.differs[i] || r.differs
+		if done += n; c.options.Progress != nil {
+			c.options.Progress(done)
+		}
+		return nil
+	})
+}
+
+// A compareWorker is the memory of one goroutine.
+type compareWorker struct {
+	meter    Meter
+	ref, got []byte
+}
+
+type tileResult struct {
+	stats   tensor.Stats
+	differs bool
+}
+
+// tile compares tile k.
+func (c *comparison) tile(_ context.Context, worker int, k int64) (r tileResult, err error) {
+	w := &c.workers[worker]
+	if w.ref == nil {
+		w.ref, w.got = tile.NewBuffer(tile.Elems*8), tile.NewBuffer(tile.Elems*8)
+	}
+	i, off, n := c.grid.At(k)
+	p := c.pairs[i]
+	a, b := c.ref.Tensors()[p.ref].DType, c.got.Tensors()[p.got].DType
+	gotOff, gotN := off, n
+	if p.float {
+		gotOff, gotN = rescale(off, a, b), rescale(n, a, b)
+	}
+	x, y := w.ref[:n], w.got[:gotN]
+	if err = tensor.ReadFull(c.ref, p.ref, x, off); err == nil {
+		err = tensor.ReadFull(c.got, p.got, y, gotOff)
+	}
+	if err != nil {
+		return r, err
+	}
+	if !p.float {
+		return tileResult{differs: !bytes.Equal(x, y)}, nil
+	}
+	tile.Swap(x, a.Bits())
+	tile.Swap(y, b.Bits())
+	return tileResult{stats: w.meter.Tile(a, x, b, y, c.options.Mode)}, nil
+}
+
+// rescale turns bytes of elements of type a into bytes of as many of type b.
+func rescale(n int64, a, b tensor.DType) int64 {
+	return n / int64(a.Bits()/8) * int64(b.Bits()/8)
+}
