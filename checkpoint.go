@@ -1,0 +1,131 @@
+package demi
+
+import (
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/demi-weights/demi/internal/tile"
+	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/safetensors"
+	"github.com/demi-weights/demi/tensor"
+	"github.com/demi-weights/demi/verify"
+)
+
+// A Checkpoint is a set of named tensors, whatever it is stored in. Its
+// methods may be called by several goroutines at once; reads that are under
+// way when Close is called, and later ones, fail.
+type Checkpoint struct {
+	src       tensor.Source
+	format    Format
+	sections  []Section
+	warnings  []string
+	indexMeta []safetensors.IndexEntry // of the index of a safetensors set
+	byName    map[string]int
+}
+
+func newCheckpoint(src tensor.Source, f Format, warnings []string, sections []Section) *Checkpoint {
+	c := &Checkpoint{src: src, format: f, sections: sections, warnings: warnings}
+	c.byName = make(map[string]int, len(src.Tensors()))
+	for i, in := range src.Tensors() {
+		c.byName[in.Name] = i
+	}
+	return c
+}
+
+// FromSource makes a Checkpoint of a Source of the caller's own. The format
+// says of which kind its metadata is. Close closes the Source.
+func FromSource(src tensor.Source, f Format) *Checkpoint { return newCheckpoint(src, f, nil, nil) }
+
+// Source returns the tensors as the other packages know them.
+func (c *Checkpoint) Source() tensor.Source { return c.src }
+
+// Format returns the format of the files.
+func (c *Checkpoint) Format() Format { return c.format }
+
+// Sections returns the layout of each file, in order.
+func (c *Checkpoint) Sections() []Section { return c.sections }
+
+// Warnings returns what was accepted although it is not quite right, a
+// sentence each.
+func (c *Checkpoint) Warnings() []string { return c.warnings }
+
+// Meta returns the metadata in file order: strings for safetensors, values of
+// several types for GGUF.
+func (c *Checkpoint) Meta() tensor.Metadata { return c.src.Meta() }
+
+// Len returns the number of tensors.
+func (c *Checkpoint) Len() int { return len(c.src.Tensors()) }
+
+// Tensors yields the tensors in file order.
+func (c *Checkpoint) Tensors() iter.Seq[*Tensor] {
+	return func(yield func(*Tensor) bool) {
+		for i := range c.src.Tensors() {
+			if !yield(&Tensor{c, i}) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the tensor of that name; ok is false if there is none.
+func (c *Checkpoint) Tensor(name string) (t *Tensor, ok bool) {
+	i, ok := c.byName[name]
+	if !ok {
+		return nil, false
+	}
+	return &Tensor{c, i}, true
+}
+
+// Close frees what the Checkpoint holds.
+func (c *Checkpoint) Close() error { return c.src.Close() }
+
+// A Tensor is one tensor of a Checkpoint. It holds no memory of its own.
+type Tensor struct {
+	c *Checkpoint
+	i int
+}
+
+// Info returns the description of the tensor. Its Shape is not to be changed.
+func (t *Tensor) Info() tensor.Info { return t.c.src.Tensors()[t.i] }
+
+// Place returns the file that the tensor is in, and its offset there.
+func (t *Tensor) Place() (file string, offset int64) { return t.c.src.Place(t.i) }
+
+// ReadAt reads stored bytes, little-endian and row-major; off counts from the
+// start of the tensor. At its end ReadAt returns io.EOF, as io.ReaderAt says.
+func (t *Tensor) ReadAt(p []byte, off int64) (n int, err error) {
+	return t.c.src.Data(t.i).ReadAt(p, off)
+}
+
+var _ io.ReaderAt = (*Tensor)(nil)
+
+// Float32s reads len(dst) elements from number from on as float32: exactly for
+// F32, F16 and BF16, rounded to nearest even for F64. Other types are
+// tensor.ErrUnsupported. It uses up to 512 KiB of memory of its own.
+func (t *Tensor) Float32s(dst []float32, from int64) error {
+	in := t.Info()
+	if !in.DType.IsFloat() {
+		return fmt.Errorf("tensor %q: %w: elements of type %s as float32", in.Name, tensor.ErrUnsupported, in.TypeName())
+	}
+	if n := in.Elements(); from < 0 || int64(len(dst)) > n-from {
+		return fmt.Errorf("tensor %q: elements %d to %d of %d", in.Name, from, from+int64(len(dst)), n)
+	}
+	width := in.DType.Bits() / 8
+	buf := tile.NewBuffer(min(len(dst), tile.Elems) * width)
+	for len(dst) > 0 {
+		n := min(len(dst), tile.Elems)
+		p := buf[:n*width]
+		if err := tensor.ReadFull(t.c.src, t.i, p, from*int64(width)); err != nil {
+			return err
+		}
+		tile.Swap(p, in.DType.Bits())
+		if in.DType == tensor.F64 {
+			kernels.F64ToF32(dst[:n], tile.Float64s(p), kernels.Mode{})
+		} else {
+			verify.Widen(dst[:n], in.DType, p)
+		}
+		dst, from = dst[n:], from+int64(n)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package demi
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/demi-weights/demi/internal/ordered"
+	"github.com/demi-weights/demi/internal/tile"
+	"github.com/demi-weights/demi/internal/valuehash"
+	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
+	"github.com/demi-weights/demi/verify"
+)
+
+// RunOptions say how the work is done; they do not change its result. The zero
+// value means the defaults.
+type RunOptions struct {
+	// Workers is the number of goroutines that read, convert and write; 0
+	// means twice the processors, at most 8.
+	Workers int
+	// MaxMemory is a limit on the bytes of all buffers together; it lowers the
+	// number of workers. 0 means no limit: at most a few MiB a worker. A limit
+	// below what one worker needs is tensor.ErrLimit.
+	MaxMemory int64
+	// Progress, if not nil, is called after each tile, from one goroutine.
+	Progress func(Progress)
+}
+
+// A Progress says how far the work has come.
+type Progress struct {
+	Phase  string // "scan" or "convert"
+	Done   int64  // bytes of the source that have been read
+	Total  int64
+	Tensor string // the one that the last tile belongs to
+}
+
+func (o *RunOptions) withDefaults() RunOptions {
+	var r RunOptions
+	if o != nil {
+		r = *o
+	}
+	if r.Workers <= 0 {
+		r.Workers = min(8, 2*runtime.GOMAXPROCS(0))
+	}
+	return r
+}
+
+// Convert carries out a plan: it reads the tensors of c, converts and measures
+// them, and writes them to sink. It returns a record of each tensor, in the
+// order of the output. Whatever the workers and the processor, bytes and
+// records are the same.
+//
+// Convert finishes the sink, or aborts it when it returns an error.
+func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *RunOptions) ([]tensor.Record, error) {
+	v, err := newConversion(c.src, sink, p, o.withDefaults())
+	if err == nil {
+		err = v.run(ctx)
+	}
+	if err != nil {
+		sink.Abort()
+		return nil, err
+	}
+	return v.records, nil
+}
+
+// A conversion is one run of Convert.
+type conversion struct {
+	src     tensor.Source
+	sink    tensor.Sink
+	plan    *Plan
+	options RunOptions
+	grid    *tile.Grid
+	workers []worker
+	window  int
+	spare   chan []byte // output buffers that wait, for sinks that want order
+	records []tensor.Record
+	done    int // records before this one are complete
+	root    valuehash.Root
+}
+
+func newConversion(src tensor.Source, sink tensor.Sink, p *Plan, o RunOptions) (*conversion, error) {
+	if p.Undecided() > 0 {
+		return nil, errUndecided
+	}
+	v := &conversion{src: src, sink: sink, plan: p, options: o}
+	v.grid = tile.NewGrid(len(p.Tensors), func(i int) (int64, int) {
+		in := p.Tensors[i].In
+		return in.Size, in.DType.Bits()
+	})
+	if err := v.divide(); err != nil {
+		return nil, err
+	}
+	for i := range p.Tensors {
+		v.records = append(v.records, p.record(&p.Tensors[i]))
+	}
+	return v, nil
+}
+
+// record returns the record of a tensor before anything has been measured.
+func (p *Plan) record(t *Choice) tensor.Record {
+	r := tensor.Record{
+		Name: t.In.Name, From: t.In.TypeName(), To: t.Out.TypeName(), Reason: t.Reason,
+		Shape: t.In.Shape, SizeIn: t.In.Size, SizeOut: t.Out.Size,
+	}
+	if t.Converted() {
+		r.Stats = &tensor.Stats{MaxIndex: -1}
+	}
+	if t.narrowed() {
+		r.Rounding, r.Overflow, r.Flush = p.Options.Rounding.String(), string(p.Options.Overflow), p.Options.Flush
+		if p.Options.Rounding == kernels.Stochastic {
+			r.Seed = p.Options.Seed
+		}
+	}
+	return r
+}
+
+// divide finds how many workers the memory allows. A worker has its buffers,
+// and each place of the window an output buffer if the sink wants order.
+func (v *conversion) divide() error {
+	var each, queued int64
+	for i := range v.plan.Tensors {
+		m, out := v.plan.Tensors[i].memory()
+		each, queued = max(each, m), max(queued, out)
+	}
+	v.window = 2 * v.options.Workers
+	if v.sink.Ordered() {
+		each += 2 * queued
+	}
+	n := v.options.Workers
+	if v.options.MaxMemory > 0 && each > 0 {
+		n = int(min(int64(n), v.options.MaxMemory/each))
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, v.options.MaxMemory, each)
+	}
+	v.workers, v.window = make([]worker, n), 2*n
+	v.spare = make(chan []byte, v.window)
+	return nil
+}
+
+// memory returns the bytes of the buffers that a tile of t takes, and those of
+// its output among them.
+func (t *Choice) memory() (all, out int64) {
+	in := min(tile.Size(t.In.DType.Bits()), t.In.Size)
+	if !t.Converted() {
+		return in, in
+	}
+	out = min(tile.Size(t.Out.DType.Bits()), t.Out.Size)
+	return in + out + verify.MeterMemory(t.In.DType, t.Out.DType), out
+}
+
+func (v *conversion) run(ctx context.Context) error {
+	if err := v.sink.Begin(v.plan.Infos(), v.plan.Meta); err != nil {
+		return err
+	}
+	if len(v.records) > 0 {
+		v.root = v.newRoot(0)
+	}
+	meter := newProgress(v.options, "convert", v.grid)
+	err := ordered.Map(ctx, v.grid.Len(), len(v.workers), v.window, v.tile, func(k int64, r tileResult) error {
+		i, _, n := v.grid.At(k)
+		meter.add(n, v.records[i].Name)
+		return v.collect(i, r)
+	})
+	if err != nil {
+		return err
+	}
+	v.complete(len(v.records))
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return v.sink.Finish(v.records)
+}
+
+func (v *conversion) newRoot(i int) valuehash.Root {
+	out := v.plan.Tensors[i].Out
+	return valuehash.NewRoot(out.TypeName(), out.Shape, out.Size)
+}
+
+// complete closes the records up to that of tensor i, which is the next to
+// get results. Tensors without data have no tiles and get their hash here.
+func (v *conversion) complete(i int) {
+	for v.done < i {
+		v.records[v.done].Hash = v.root.Sum()
+		if v.done++; v.done < len(v.records) {
+			v.root = v.newRoot(v.done)
+		}
+	}
+}
+
+// A tileResult is what a worker has found and, for a sink that wants order,
+// made.
+type tileResult struct {
+	stats  tensor.Stats
+	leaves [leavesPerTile]valuehash.Leaf
+	n      int // of leaves
+	off    int64
+	out    []byte // nil if it has been written
+}
+
+// leavesPerTile is that of the widest output, F64.
+const leavesPerTile = tile.Elems * 8 / valuehash.LeafSize
+
+// tile does all the work on tile k.
+func (v *conversion) tile(_ context.Context, number int, k int64) (r tileResult, err error) {
+	w := &v.workers[number]
+	i, off, n := v.grid.At(k)
+	t := &v.plan.Tensors[i]
+	in := grow(&w.in, n)
+	if err = tensor.ReadFull(v.src, t.Source, in, off); err != nil {
+		return r, err
+	}
+	out := in
+	r.off = off
+	if t.Converted() {
+		tile.Swap(in, t.In.DType.Bits())
+		out, r.stats = w.cast(v.plan, t, in, off)
+		tile.Swap(out, t.Out.DType.Bits())
+		r.off = off / int64(t.In.DType.Bits()) * int64(t.Out.DType.Bits())
+	}
+	r.n = len(valuehash.AppendLeaves(r.leaves[:0], out))
+	if v.sink.Ordered() {
+		r.out = v.copyOf(out)
+		return r, nil
+	}
+	return r, v.sink.Write(i, r.off, out)
+}
+
+// copyOf keeps an output until its turn comes.
+func (v *conversion) copyOf(out []byte) []byte {
+	select {
+	case b := <-v.spare:
+		return append(b[:0], out...)
+	default:
+		return append([]byte(nil), out...)
+	}
+}
+
+// collect adds the result of the next tile, of tensor i.
+func (v *conversion) collect(i int, r tileResult) error {
+	v.complete(i)
+	v.root.Add(r.leaves[:r.n])
+	if s := v.records[i].Stats; s != nil {
+		s.Merge(&r.stats)
+	}
+	if r.out == nil {
+		return nil
+	}
+	err := v.sink.Write(i, r.off, r.out)
+	select {
+	case v.spare <- r.out:
+	default:
+	}
+	return err
+}
+
+// A worker is the memory of one goroutine.
+type worker struct {
+	in, out []byte
+	meter   verify.Meter
+}
+
+// grow returns n bytes of a buffer, which it makes larger if it must.
+func grow(b *[]byte, n int64) []byte {
+	if int64(len(*b)) < n {
+		*b = tile.NewBuffer(int(n))
+	}
+	return (*b)[:n]
+}
+
+// cast converts a tile that begins at byte off of tensor t, in the byte order
+// of the machine, and measures it. The result is the worker's.
+func (w *worker) cast(p *Plan, t *Choice, in []byte, off int64) ([]byte, tensor.Stats) {
+	from, to := t.In.DType, t.Out.DType
+	width := int64(from.Bits() / 8)
+	out := grow(&w.out, int64(len(in))/width*int64(to.Bits()/8))
+	mode := p.Options.mode(t.In.Name)
+	mode.First = off / width
+	castValues(to, out, from, in, mode)
+	return out, w.meter.Tile(from, in, to, out, mode)
+}
+
+// A progress adds up the bytes for RunOptions.Progress.
+type progress struct {
+	report func(Progress)
+	now    Progress
+}
+
+func newProgress(o RunOptions, phase string, grid *tile.Grid) *progress {
+	return &progress{o.Progress, Progress{Phase: phase, Total: grid.Bytes()}}
+}
+
+func (p *progress) add(n int64, name string) {
+	if p.report == nil {
+		return
+	}
+	p.now.Done += n
+	p.now.Tensor = name
+	p.report(p.now)
+}

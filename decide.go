@@ -1,0 +1,166 @@
+package demi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/demi-weights/demi/internal/ordered"
+	"github.com/demi-weights/demi/internal/tile"
+	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// ErrOverflow is a conversion refused by OverflowError.
+var ErrOverflow = errors.New("values would overflow")
+
+// Decide reads the values of the undecided tensors, once, and completes the
+// plan. Under OverflowError it fails with ErrOverflow if a value would
+// overflow, and names all tensors that have some.
+func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
+	d := &decider{plan: p}
+	for i := range p.Tensors {
+		if p.Tensors[i].Undecided {
+			d.open = append(d.open, i)
+		}
+	}
+	if err := d.read(ctx, c.src, o.withDefaults()); err != nil {
+		return err
+	}
+	if err := d.settleOverflow(); err != nil {
+		return err
+	}
+	if err := d.settleExact(); err != nil {
+		return err
+	}
+	p.arrange()
+	if p.Options.Format == GGUF {
+		p.setFileType()
+	}
+	return nil
+}
+
+// A decider is one run of Decide. Findings belong to the open tensors.
+type decider struct {
+	plan     *Plan
+	open     []int // undecided tensors of the plan
+	findings []finding
+}
+
+// A finding is what the values of a tensor say: scan of a candidate for
+// Exact, stats of a trial where overflow decides.
+type finding struct {
+	scan  kernels.Scan
+	stats tensor.Stats
+}
+
+func (d *decider) read(ctx context.Context, src tensor.Source, o RunOptions) error {
+	d.findings = make([]finding, len(d.open))
+	grid := tile.NewGrid(len(d.open), func(i int) (int64, int) {
+		in := d.plan.Tensors[d.open[i]].In
+		return in.Size, in.DType.Bits()
+	})
+	workers := make([]worker, o.Workers)
+	meter := newProgress(o, "scan", grid)
+	return ordered.Map(ctx, grid.Len(), o.Workers, 2*o.Workers, func(_ context.Context, w int, k int64) (f finding, err error) {
+		i, off, n := grid.At(k)
+		return workers[w].look(src, d.plan, &d.plan.Tensors[d.open[i]], off, n)
+	}, func(k int64, f finding) error {
+		i, _, n := grid.At(k)
+		d.findings[i].scan.Merge(&f.scan)
+		d.findings[i].stats.Merge(&f.stats)
+		meter.add(n, d.plan.Tensors[d.open[i]].In.Name)
+		return nil
+	})
+}
+
+// look finds out about one tile of an undecided tensor.
+func (w *worker) look(src tensor.Source, p *Plan, t *Choice, off, n int64) (f finding, err error) {
+	in := grow(&w.in, n)
+	if err = tensor.ReadFull(src, t.Source, in, off); err != nil {
+		return f, err
+	}
+	tile.Swap(in, t.In.DType.Bits())
+	if t.Converted() {
+		_, f.stats = w.cast(p, t, in, off)
+	} else if t.In.DType == tensor.F64 {
+		f.scan.F64(tile.Float64s(in))
+	} else {
+		f.scan.F32(tile.Float32s(in))
+	}
+	return f, nil
+}
+
+// settleOverflow decides the tensors with a type whose values may overflow.
+func (d *decider) settleOverflow() error {
+	var errs []error
+	for k, i := range d.open {
+		t, s := &d.plan.Tensors[i], &d.findings[k].stats
+		if !t.Converted() {
+			continue
+		}
+		t.Undecided = false
+		if s.Overflowed == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d of %d values are beyond the range of %s", s.Overflowed, s.Count, t.Out.DType)
+		if d.plan.Options.Overflow == OverflowError {
+			errs = append(errs, fmt.Errorf("tensor %q: %w: %s", t.In.Name, ErrOverflow, text))
+			continue
+		}
+		t.Out, t.Reason = t.In, "kept: "+text
+	}
+	return errors.Join(errs...)
+}
+
+// settleExact decides the candidates for Exact: one 16-bit type for all of
+// them, whichever saves more.
+func (d *decider) settleExact() error {
+	half := d.half()
+	for k, i := range d.open {
+		t, s := &d.plan.Tensors[i], &d.findings[k].scan
+		if !t.Undecided {
+			continue
+		}
+		t.Undecided = false
+		misfits := s.NotBF16
+		if half == tensor.F16 {
+			misfits = s.NotF16
+		}
+		var err error
+		switch {
+		case misfits == 0:
+			err = t.retype(half, "exact: all values fit "+half.String())
+		case t.In.DType == tensor.F64 && s.NotF32 == 0:
+			err = t.retype(tensor.F32, "exact: all values fit F32")
+		default:
+			t.Reason = fmt.Sprintf("exact: of %d values %d do not fit BF16, %d F16", s.Count, s.NotBF16, s.NotF16)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// half returns the 16-bit type that saves more bytes; BF16 on a tie.
+func (d *decider) half() tensor.DType {
+	var bf16, f16 int64
+	for k, i := range d.open {
+		t, s := &d.plan.Tensors[i], &d.findings[k].scan
+		if !t.Undecided {
+			continue
+		}
+		saved := t.In.Size - 2*s.Count
+		if s.NotBF16 == 0 {
+			bf16 += saved
+		}
+		if s.NotF16 == 0 {
+			f16 += saved
+		}
+	}
+	if f16 > bf16 {
+		return tensor.F16
+	}
+	return tensor.BF16
+}

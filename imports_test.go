@@ -1,0 +1,80 @@
+package demi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/demi-weights/demi"
+
+// mayImport says which packages of this module each package may import. Data
+// flows one way: what knows files is at the two ends, what knows numbers is in
+// the middle and takes plain slices. Change this together with the design.
+var mayImport = map[string][]string{
+	"tensor":                      {},
+	"kernels":                     {"tensor", "internal/cpu"},
+	"kernels/internal/copykernel": {"internal/cpu"},
+	"kernels/internal/bars":       {"kernels", "kernels/internal/copykernel", "internal/cpu"},
+	"verify":                      {"tensor", "kernels", "internal/tile", "internal/ordered"},
+	"safetensors":                 {"tensor", "internal/atomicfile", "internal/sniff"},
+	"gguf":                        {"tensor", "internal/atomicfile", "internal/sniff"},
+	"": {"tensor", "kernels", "verify", "safetensors", "gguf",
+		"internal/atomicfile", "internal/ordered", "internal/tile", "internal/valuehash"},
+	"cmd/convert": {"", "tensor", "kernels", "verify", "internal/cpu", "internal/ordered"},
+
+	"internal/atomicfile": {},
+	"internal/charlm":     {},
+	"internal/cpu":        {},
+	"internal/ordered":    {},
+	"internal/sniff":      {},
+	"internal/tile":       {},
+	"internal/valuehash":  {},
+}
+
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,GoFiles", "./...").Output()
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+			GoFiles    []string
+		}
+		err := dec.Decode(&p)
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		if len(p.GoFiles) == 0 {
+			continue // tests only
+		}
+		name := short(p.ImportPath)
+		seen[name] = true
+		allowed, ok := mayImport[name]
+		if !ok {
+			t.Errorf("package %q is not in the table", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if ours(imp) && !slices.Contains(allowed, short(imp)) {
+				t.Errorf("package %q imports %q", name, short(imp))
+			}
+		}
+	}
+	for name := range maps.Keys(mayImport) {
+		require.True(t, seen[name], "package %q of the table does not exist", name)
+	}
+}
+
+func ours(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
+
+func short(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, module), "/") }

@@ -1,0 +1,150 @@
+package demi
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// A Target says what the floating-point tensors become.
+type Target string
+
+// The targets that are not an element type; To gives the others.
+const (
+	// Exact narrows a tensor only if every value comes back, to the bit, when
+	// it is widened again.
+	Exact Target = "exact"
+	// Keep changes no tensor.
+	Keep Target = "keep"
+)
+
+// To returns the Target that casts to one of F64, F32, F16 and BF16.
+func To(d tensor.DType) Target { return Target(strings.ToLower(d.String())) }
+
+// DType returns the element type that t casts to; ok is false for Exact, Keep,
+// and what is no Target.
+func (t Target) DType() (d tensor.DType, ok bool) {
+	d, err := tensor.ParseDType(string(t))
+	return d, err == nil && d.IsFloat()
+}
+
+// ParseTarget reads "exact", "keep", or a floating-point type in any of the
+// usual spellings: "bf16", "float16", "half".
+func ParseTarget(s string) (Target, error) {
+	if t := Target(strings.ToLower(s)); t == Exact || t == Keep {
+		return t, nil
+	}
+	d, ok := Target(s).DType()
+	if !ok {
+		return "", fmt.Errorf("unknown target type %q (exact, keep, bf16, f16, f32, f64)", s)
+	}
+	return To(d), nil
+}
+
+// An Overflow says what becomes of a finite value beyond the largest finite
+// value of its new type. NaN and Inf are not overflow: they pass.
+type Overflow string
+
+// The policies for overflow.
+const (
+	// OverflowIEEE gives Inf or the largest finite value, by the rounding.
+	OverflowIEEE Overflow = "ieee"
+	// OverflowSaturate gives the largest finite value.
+	OverflowSaturate Overflow = "saturate"
+	// OverflowError refuses the whole conversion before anything is written.
+	OverflowError Overflow = "error"
+	// OverflowKeep leaves a tensor in which something would overflow as it is.
+	OverflowKeep Overflow = "keep"
+)
+
+// Overflows returns all policies, the default first.
+func Overflows() []Overflow {
+	return []Overflow{OverflowIEEE, OverflowSaturate, OverflowError, OverflowKeep}
+}
+
+// ParseOverflow reads the name of a policy.
+func ParseOverflow(s string) (Overflow, error) {
+	for _, o := range Overflows() {
+		if strings.EqualFold(s, string(o)) {
+			return o, nil
+		}
+	}
+	return "", fmt.Errorf("unknown overflow policy %q (ieee, saturate, error, keep)", s)
+}
+
+// A Rule says what becomes of the tensors whose names it matches.
+type Rule struct {
+	Name   *regexp.Regexp
+	Target Target // Keep, or a type; not Exact
+}
+
+// ParseRule reads "regex=type". The last "=" divides; the expression may match
+// any part of a name.
+func ParseRule(s string) (Rule, error) {
+	i := strings.LastIndexByte(s, '=')
+	if i < 0 {
+		return Rule{}, fmt.Errorf("rule %q is not of the form regex=type", s)
+	}
+	re, err := regexp.Compile(s[:i])
+	if err != nil {
+		return Rule{}, fmt.Errorf("rule %q: %w", s, err)
+	}
+	t, err := ParseTarget(s[i+1:])
+	if err == nil && t == Exact {
+		err = fmt.Errorf("exact is for whole checkpoints")
+	}
+	if err != nil {
+		return Rule{}, fmt.Errorf("rule %q: %w", s, err)
+	}
+	return Rule{re, t}, nil
+}
+
+// String returns the rule as ParseRule reads it.
+func (r Rule) String() string { return r.Name.String() + "=" + string(r.Target) }
+
+// Options say what a conversion does. The zero value changes no value: Exact,
+// in the format of the source.
+type Options struct {
+	Target   Target           // "" means Exact
+	Rounding kernels.Rounding // when values are narrowed
+	Overflow Overflow         // "" means OverflowIEEE
+	Flush    bool             // results that are subnormal in the new type become zero
+	Seed     uint64           // for stochastic rounding
+	Rules    []Rule           // the first that matches a name wins over everything else
+	Pure     bool             // Target casts every floating-point tensor, without exceptions
+	Format   Format           // of the output; "" means that of the source
+
+	// Canonical lays safetensors out as the reference implementation does,
+	// instead of with as many tensors on cache lines as the format allows.
+	Canonical bool
+
+	// ContainerOnly allows a conversion between safetensors and GGUF, which
+	// moves tensors and metadata to the other container and does not make a
+	// model of one ecosystem a model of the other: names and layouts stay.
+	ContainerOnly bool
+}
+
+func (o Options) withDefaults(source Format) Options {
+	if o.Target == "" {
+		o.Target = Exact
+	}
+	if o.Overflow == "" {
+		o.Overflow = OverflowIEEE
+	}
+	if o.Format == "" {
+		o.Format = source
+	}
+	return o
+}
+
+// mode returns how the values of the tensor of that name are narrowed.
+func (o Options) mode(name string) kernels.Mode {
+	m := kernels.Mode{Rounding: o.Rounding, Saturate: o.Overflow == OverflowSaturate, Flush: o.Flush}
+	if o.Rounding == kernels.Stochastic {
+		m.Stream = kernels.NewStream(o.Seed, name)
+	}
+	return m
+}

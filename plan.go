@@ -1,0 +1,166 @@
+package demi
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/safetensors"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// A Plan says what becomes of each tensor, in the order of the output. It is a
+// value: nothing has been read or written but headers, until Decide.
+type Plan struct {
+	Options Options
+	Tensors []Choice
+	Meta    tensor.Metadata // of the output
+}
+
+// A Choice is the plan for one tensor.
+type Choice struct {
+	Source    int         // its number in the source
+	In        tensor.Info // as it is in the source
+	Out       tensor.Info // as it will be
+	Reason    string
+	Undecided bool // Decide has to look at the values first; Out is that of In until then
+}
+
+// Converted reports whether the type changes.
+func (c *Choice) Converted() bool { return c.In.DType != c.Out.DType }
+
+// narrowed reports whether the type gets another that cannot hold all of its
+// values.
+func (c *Choice) narrowed() bool {
+	return c.Converted() && (c.Out.DType.Bits() < c.In.DType.Bits() || c.Out.DType.Bits() == 16)
+}
+
+func (c *Choice) retype(d tensor.DType, reason string) error {
+	size, err := tensor.ByteSize(d, c.In.Elements())
+	if err != nil {
+		return err
+	}
+	c.Out = c.In
+	c.Out.DType, c.Out.Size = d, size
+	c.Reason = reason
+	return nil
+}
+
+// NewPlan fixes the type of each tensor by the cast table (see Options and
+// the precision guide), and their order. It reads no values: where they have
+// to decide, the Choice is undecided until Decide has been called.
+func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
+	o = o.withDefaults(c.format)
+	if o.Format != c.format && !o.ContainerOnly {
+		return nil, fmt.Errorf("%w: %s to %s changes the container alone: tensor names, layouts and metadata stay those of the one ecosystem, and programs of the other will not find a model in it (allow it with container-only)",
+			tensor.ErrUnsupported, c.format, o.Format)
+	}
+	p := &Plan{Options: o}
+	infos := c.src.Tensors()
+	table := newCaster(infos, o)
+	choices := make([]Choice, len(infos))
+	for i, in := range infos {
+		to, reason, candidate := table.cast(in)
+		choices[i] = Choice{Source: i, In: in, Out: in, Reason: reason}
+		if to != in.DType {
+			if err := choices[i].retype(to, reason); err != nil {
+				return nil, &tensor.FileError{Tensor: in.Name, Offset: -1, Err: err}
+			}
+		}
+		choices[i].Undecided = candidate || choices[i].narrowed() && p.overflowDecides()
+	}
+	p.Tensors = choices
+	p.arrange()
+	return p, p.setMeta(c)
+}
+
+func (p *Plan) overflowDecides() bool {
+	return p.Options.Overflow == OverflowError || p.Options.Overflow == OverflowKeep
+}
+
+// arrange puts the tensors in the order that the output format likes.
+func (p *Plan) arrange() {
+	order := p.order(p.Infos())
+	sorted := make([]Choice, len(order))
+	for k, i := range order {
+		sorted[k] = p.Tensors[i]
+	}
+	p.Tensors = sorted
+}
+
+func (p *Plan) order(infos []tensor.Info) []int {
+	if p.Options.Format == GGUF {
+		return gguf.Order(infos, nil)
+	}
+	return safetensors.Order(infos, p.safetensors())
+}
+
+// Infos returns the tensors as they will be, in the order of the output.
+func (p *Plan) Infos() []tensor.Info {
+	infos := make([]tensor.Info, len(p.Tensors))
+	for i := range p.Tensors {
+		infos[i] = p.Tensors[i].Out
+	}
+	return infos
+}
+
+// Undecided returns the number of tensors for which Decide has to look at the
+// values.
+func (p *Plan) Undecided() (n int) {
+	for i := range p.Tensors {
+		if p.Tensors[i].Undecided {
+			n++
+		}
+	}
+	return n
+}
+
+// Bytes returns the bytes of all tensors in the source and in the output;
+// undecided ones count as they are now.
+func (p *Plan) Bytes() (in, out int64) {
+	for i := range p.Tensors {
+		in += p.Tensors[i].In.Size
+		out += p.Tensors[i].Out.Size
+	}
+	return in, out
+}
+
+// fileType is the key in which GGUF says of what type a model mostly is.
+const fileType = "general.file_type"
+
+// setMeta translates the metadata to the output format, and corrects the key
+// that names the type.
+func (p *Plan) setMeta(c *Checkpoint) (err error) {
+	meta := c.Meta()
+	switch {
+	case p.Options.Format == c.format:
+		p.Meta = append(tensor.Metadata(nil), meta...)
+	case p.Options.Format == GGUF:
+		p.Meta, err = gguf.StringsToMetadata(meta)
+	default:
+		p.Meta, err = gguf.MetadataToStrings(meta)
+	}
+	if err == nil && p.Options.Format == GGUF {
+		p.setFileType()
+	}
+	return err
+}
+
+func (p *Plan) setFileType() {
+	for i := range p.Meta {
+		if p.Meta[i].Key != fileType {
+			continue
+		}
+		before, after := make([]tensor.Info, len(p.Tensors)), p.Infos()
+		for k := range p.Tensors {
+			before[k] = p.Tensors[k].In
+		}
+		was, is := gguf.MajorityType(before), gguf.MajorityType(after)
+		if n, ok := gguf.FileType(is); ok && was != is {
+			p.Meta[i].Value = n
+		}
+	}
+}
+
+// errUndecided is what Convert says of a plan that has not been decided.
+var errUndecided = errors.New("demi: the plan has undecided tensors: call Decide first")
