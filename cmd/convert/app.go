@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/demi-weights/demi/internal/cpu"
+	"github.com/demi-weights/demi/internal/ordered"
+)
+
+// An app is what the commands share: where they write, and the flags that all
+// of them know.
+type app struct {
+	stdout, stderr io.Writer
+
+	json     bool
+	verbose  bool
+	quiet    bool
+	lenient  bool
+	workers  int
+	memory   string
+	progress string
+	tier     string
+
+	started time.Time
+	outErr  error // the first of writing to stdout
+}
+
+func newRoot(a *app) *cobra.Command {
+	c := convertCommand(a)
+	c.Use = "demi SRC DST"
+	c.Short = "Make model weights half their size, and know what it costs"
+	c.Long = `demi reads a checkpoint (safetensors or GGUF: a file, a shard, an index or a
+directory), converts its floating-point tensors to BF16, F16, F32 or F64, writes
+it again, and reports what that cost.
+
+By default (--dtype exact) a tensor is narrowed only if every value comes back
+to the bit when it is widened again.`
+	c.Example = `  demi model.safetensors model-bf16.safetensors --dtype bf16
+  demi ./llama ./llama-f16 --dtype f16 --round nearest-even -v
+  demi inspect model.gguf
+  demi verify model.safetensors model-bf16.safetensors`
+	c.SilenceUsage, c.SilenceErrors = true, true
+	c.SetOut(a.stdout)
+	c.SetErr(a.stderr)
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.PersistentPreRunE = func(*cobra.Command, []string) error { return a.start() }
+	a.addFlags(c)
+
+	explicit := convertCommand(a)
+	explicit.Use = "convert SRC DST"
+	explicit.Short = "The same as demi SRC DST, for a SRC named like a command"
+	c.AddCommand(explicit, inspectCommand(a), verifyCommand(a))
+	return c
+}
+
+func (a *app) addFlags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.SetNormalizeFunc(dashes)
+	f.BoolVar(&a.json, "json", false, "print one JSON document on stdout, also on failure")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print a line for every tensor")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but errors")
+	f.BoolVar(&a.lenient, "lenient", false, "accept trailing bytes and unknown element types, and say so")
+	f.IntVarP(&a.workers, "jobs", "j", 0, "goroutines that work (default twice the processors, at most 8)")
+	f.StringVar(&a.memory, "max-memory", "", "limit of all buffers, such as 64MiB")
+	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto (in a terminal), plain, none")
+	f.StringVar(&a.tier, "cpu", "", "force a tier of kernels: generic, avx2, avx512, neon")
+	f.Lookup("cpu").Hidden = true
+}
+
+// start checks what all commands share.
+func (a *app) start() error {
+	a.started = time.Now()
+	if err := cpu.Limit(a.tier); err != nil {
+		return usageError{err}
+	}
+	switch a.progress {
+	case "auto", "plain", "none":
+	default:
+		return usagef("unknown --progress %q (auto, plain, none)", a.progress)
+	}
+	if a.workers < 0 || a.workers > 4096 {
+		return usagef("-j %d is not a number of workers", a.workers)
+	}
+	return nil
+}
+
+// warn prints what is not an error but worth knowing.
+func (a *app) warn(texts []string) {
+	if a.quiet {
+		return
+	}
+	for _, t := range texts {
+		fmt.Fprintln(a.stderr, "demi: warning:", t)
+	}
+}
+
+// fail reports an error and returns its exit code.
+func (a *app) fail(err error) int {
+	class := classify(err)
+	if !errors.Is(err, errViolated) {
+		fmt.Fprintln(a.stderr, "demi:", err)
+		var panicked *ordered.PanicError
+		if errors.As(err, &panicked) {
+			fmt.Fprintf(a.stderr, "This is a fault of demi, not of your files. Nothing was written. Please report it with:\n%s", panicked.Stack)
+		}
+		if h := hint(err); h != "" {
+			fmt.Fprintln(a.stderr, "hint:", h)
+		}
+		if a.json {
+			a.writeFailure(err, class)
+		}
+	}
+	return class.Code
+}

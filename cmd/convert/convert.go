@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/kernels"
+)
+
+// convertFlags are the flags of a conversion, as text.
+type convertFlags struct {
+	dtype, round, overflow, subnormals, to string
+	seed                                   uint64
+	keep                                   []string
+	pure, force, containerOnly, canonical  bool
+	maxShard                               string
+	align                                  int64
+	dryRun                                 bool
+}
+
+func convertCommand(a *app) *cobra.Command {
+	var f convertFlags
+	c := &cobra.Command{
+		Args: exactArgs("SRC DST", 2),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.convert(cmd, &f, args[0], args[1]) },
+	}
+	fs := c.Flags()
+	fs.SetNormalizeFunc(dashes)
+	fs.SortFlags = false
+	fs.StringVar(&f.dtype, "dtype", "exact", "what floating-point tensors become: exact, keep, bf16, f16, f32, f64")
+	fs.StringVar(&f.round, "round", "nearest-even", "rounding: "+strings.Join(kernels.Roundings(), ", "))
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of stochastic rounding")
+	fs.StringVar(&f.overflow, "on-overflow", "ieee", "values beyond the range: ieee, saturate, error, keep (the tensor as it is)")
+	fs.StringVar(&f.subnormals, "subnormals", "keep", "results that are subnormal in the new type: keep, flush (to zero)")
+	fs.StringArrayVar(&f.keep, "keep", nil, "rule regex=type for tensor names; may be repeated, the first match wins")
+	fs.BoolVar(&f.pure, "pure", false, "cast every floating-point tensor, without exceptions")
+	fs.StringVar(&f.to, "to", "", "format of the output: safetensors, gguf (default by the extension of DST, else that of SRC)")
+	fs.BoolVar(&f.containerOnly, "container-only", false, "allow safetensors <-> GGUF, which leaves tensor names and layouts as they are")
+	fs.BoolVar(&f.canonical, "canonical", false, "lay safetensors out as the reference implementation does")
+	fs.StringVar(&f.maxShard, "max-shard-size", "5GB", "size of a shard, when DST is a directory")
+	fs.Int64Var(&f.align, "align", 0, "alignment of tensors in a GGUF file (default 32)")
+	fs.BoolVarP(&f.force, "force", "f", false, "replace DST if it is a file that exists")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print the plan and write nothing")
+	return c
+}
+
+// dashes lets people write --max_memory for --max-memory, and --outtype as
+// other converters call it.
+func dashes(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	name = strings.ReplaceAll(name, "_", "-")
+	if name == "outtype" {
+		name = "dtype"
+	}
+	return pflag.NormalizedName(name)
+}
+
+func exactArgs(what string, n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		if len(args) == 0 && !cmd.HasParent() {
+			return pflag.ErrHelp
+		}
+		return usagef("%s takes %s; %d arguments were given (a pattern that names several files?)", cmd.CommandPath(), what, len(args))
+	}
+}
+
+// options turns flags into options.
+func (f *convertFlags) options(dst string) (o demi.Options, err error) {
+	check := func(e error) {
+		if err == nil && e != nil {
+			err = usageError{e}
+		}
+	}
+	var e error
+	o.Target, e = demi.ParseTarget(f.dtype)
+	check(e)
+	o.Rounding, e = kernels.ParseRounding(f.round)
+	check(e)
+	o.Overflow, e = demi.ParseOverflow(f.overflow)
+	check(e)
+	o.Flush, e = oneOf("--subnormals", f.subnormals, "keep", "flush")
+	check(e)
+	for _, k := range f.keep {
+		r, e := demi.ParseRule(k)
+		check(e)
+		o.Rules = append(o.Rules, r)
+	}
+	o.Format = demi.FormatOf(dst)
+	if f.to != "" {
+		o.Format, e = demi.ParseFormat(f.to)
+		check(e)
+	}
+	o.Seed, o.Pure, o.ContainerOnly, o.Canonical = f.seed, f.pure, f.containerOnly, f.canonical
+	return o, err
+}
+
+// oneOf reads a flag of two values, and reports whether it is the second.
+func oneOf(flag, value, no, yes string) (bool, error) {
+	if value != no && value != yes {
+		return false, usagef("unknown %s %q (%s, %s)", flag, value, no, yes)
+	}
+	return value == yes, nil
+}
+
+func (f *convertFlags) create() (o demi.CreateOptions, err error) {
+	o.Replace, o.Align = f.force, f.align
+	if o.MaxShard, err = parseBytes("--max-shard-size", f.maxShard); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+func (a *app) open(path string) (*demi.Checkpoint, error) {
+	c, err := demi.Open(path, &demi.OpenOptions{Lenient: a.lenient})
+	if err != nil {
+		return nil, sourceError(err)
+	}
+	a.warn(c.Warnings())
+	return c, nil
+}
+
+func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) error {
+	o, err := f.options(dst)
+	if err != nil {
+		return err
+	}
+	create, err := f.create()
+	if err != nil {
+		return err
+	}
+	run, err := a.runOptions()
+	if err != nil {
+		return err
+	}
+	c, err := a.open(src)
+	if err != nil {
+		return swapped(err, src, dst)
+	}
+	defer c.Close()
+	p, err := demi.NewPlan(c, o)
+	if err != nil {
+		return err
+	}
+	sink, err := demi.Create(dst, p, c, &create) // before the scan: a mistake in DST should not cost one
+	if err != nil {
+		return err
+	}
+	meter := a.newMeter(&run)
+	defer meter.stop()
+	if err := p.Decide(cmd.Context(), c, &run); err != nil {
+		return err
+	}
+	if f.dryRun {
+		meter.stop()
+		return a.reportPlan(p)
+	}
+	records, err := demi.Convert(cmd.Context(), c, sink, p, &run)
+	if err != nil {
+		return err
+	}
+	meter.stop()
+	return a.reportConversion(c, p, records, src, dst)
+}
+
+// swapped adds a hint where SRC is missing and DST is there.
+func swapped(err error, src, dst string) error {
+	if errors.Is(err, fs.ErrNotExist) && exists(dst) && !exists(src) {
+		return hinted(err, "the source comes first: demi SRC DST")
+	}
+	return err
+}
+
+func (a *app) runOptions() (o demi.RunOptions, err error) {
+	o.Workers = a.workers
+	if a.memory != "" {
+		o.MaxMemory, err = parseBytes("--max-memory", a.memory)
+	}
+	return o, err
+}

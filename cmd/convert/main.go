@@ -1,0 +1,66 @@
+// Command demi makes model weights half their size and says what it cost.
+//
+// Build it with
+//
+//	go build -o demi ./cmd/convert
+//
+// and see "demi --help". Exit codes: 0 ok, 1 a stated limit was violated,
+// 2 wrong usage, 3 bad input, 4 I/O error, 5 the destination exists, 70
+// internal error, 130 and 143 interrupted.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the whole program; it returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go interrupt(ctx, signals, cancel)
+
+	a := &app{stdout: stdout, stderr: stderr}
+	cmd := newRoot(a)
+	cmd.SetArgs(args)
+	return a.execute(ctx, cmd)
+}
+
+// execute runs a command and reports its failure, also that of a panic.
+func (a *app) execute(ctx context.Context, cmd *cobra.Command) (code int) {
+	defer func() {
+		if v := recover(); v != nil {
+			code = a.fail(newPanic(v))
+		}
+	}()
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return a.fail(err)
+}
+
+// interrupt ends the work at the first signal, and the program at the second.
+func interrupt(ctx context.Context, signals <-chan os.Signal, cancel context.CancelCauseFunc) {
+	select {
+	case s := <-signals:
+		cancel(signalError{s})
+	case <-ctx.Done():
+		return
+	}
+	s := <-signals
+	os.Exit(signalError{s}.code())
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"demi": main})
+}
+
+// TestScripts runs the program as its users do. Each script is headed by what
+// it guards.
+func TestScripts(t *testing.T) {
+	charlm, err := filepath.Abs("../../testdata/charlm")
+	require.NoError(t, err)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("CHARLM", charlm)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// makest FILE HEADER BYTES writes a safetensors file of a header as it is
+// given and that many zero bytes.
+func makeSafetensors(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: makest FILE HEADER BYTES")
+	}
+	var n int64
+	_, err := fmt.Sscan(args[2], &n)
+	ts.Check(err)
+	head := binary.LittleEndian.AppendUint64(nil, uint64(len(args[1])))
+	head = append(head, args[1]...)
+	name := ts.MkAbs(args[0])
+	ts.Check(os.WriteFile(name, head, 0o666))
+	ts.Check(os.Truncate(name, int64(len(head))+n))
+}
+
+// truncate FILE BYTES shortens or lengthens a file.
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: truncate FILE BYTES")
+	}
+	var n int64
+	_, err := fmt.Sscan(args[1], &n)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// json FILE PATH WANT compares one value of a JSON document, at a path such as
+// "error.class" or "tensors.0.stats.count".
+func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: json FILE PATH WANT")
+	}
+	var v any
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	dec.UseNumber()
+	ts.Check(dec.Decode(&v))
+	for key := range strings.SplitSeq(args[1], ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[key]
+		case []any:
+			i := 0
+			_, err := fmt.Sscan(key, &i)
+			ts.Check(err)
+			v = x[i]
+		default:
+			ts.Fatalf("nothing at %q in %s", key, args[1])
+		}
+	}
+	if got := fmt.Sprint(v); (got == args[2]) == neg {
+		ts.Fatalf("%s is %s", args[1], got)
+	}
+}
+
+// lines FILE MAX checks that a text has at most so many lines.
+func countLines(ts *testscript.TestScript, _ bool, args []string) {
+	limit := 0
+	_, err := fmt.Sscan(args[1], &limit)
+	ts.Check(err)
+	if n := strings.Count(ts.ReadFile(args[0]), "\n"); n > limit {
+		ts.Fatalf("%d lines", n)
+	}
+}
+
+// demiCommand returns a command that runs this test binary as the program.
+func demiCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath("demi") // testscript.Main puts it there
+	require.NoError(t, err)
+	return exec.Command(path, args...)
+}
+
+// sparse writes a safetensors file of one F32 tensor of zeros that takes no
+// room on the disk.
+func sparse(t *testing.T, name string, size int64) {
+	t.Helper()
+	header := fmt.Sprintf(`{"w":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}`, size/4, size)
+	head := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	require.NoError(t, os.WriteFile(name, head, 0o666))
+	require.NoError(t, os.Truncate(name, int64(len(head))+size))
+}
+
+// TestMemoryIsBounded converts one tensor of 1 GiB.
+func TestMemoryIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	src, dst := filepath.Join(dir, "src.safetensors"), filepath.Join(dir, "dst.safetensors")
+	sparse(t, src, 1<<30)
+	cmd := demiCommand(t, src, dst, "--dtype", "bf16", "-j", "8")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	rss := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	t.Logf("peak RSS %d MiB", rss>>20)
+	require.Less(t, rss, int64(200<<20))
+	info, err := os.Stat(dst)
+	require.NoError(t, err)
+	require.Greater(t, info.Size(), int64(1<<29))
+}
+
+// TestSignals stops a conversion at several moments: nothing may be left.
+func TestSignals(t *testing.T) {
+	for i, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM} {
+		dir := t.TempDir()
+		src, out := filepath.Join(dir, "src.safetensors"), filepath.Join(dir, "out")
+		sparse(t, src, 4<<30)
+		require.NoError(t, os.Mkdir(out, 0o777))
+		cmd := demiCommand(t, src, filepath.Join(out, "dst.safetensors"), "--dtype", "bf16", "--max-memory", "2MiB")
+		require.NoError(t, cmd.Start())
+		time.Sleep(time.Duration(60+80*i) * time.Millisecond)
+		require.NoError(t, cmd.Process.Signal(s))
+		err := cmd.Wait()
+		require.Error(t, err)
+		require.Equal(t, 128+int(s), cmd.ProcessState.ExitCode())
+		entries, err := os.ReadDir(out)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+	}
+}
+
+func TestPanicIsExit70(t *testing.T) {
+	var out, errs strings.Builder
+	a := &app{stdout: &out, stderr: &errs, json: true}
+	code := a.execute(context.Background(), &cobra.Command{Args: cobra.ArbitraryArgs, Run: func(*cobra.Command, []string) { panic("oops") }})
+	require.Equal(t, 70, code)
+	require.Contains(t, errs.String(), "panic: oops")
+	require.Contains(t, errs.String(), "main_test.go", "where it came from")
+	require.Contains(t, out.String(), `"class": "internal"`)
+}
+
+func TestClassesOfErrors(t *testing.T) {
+	require.Equal(t, classInternal, classify(fmt.Errorf("w: %w", newPanic("x"))))
+	require.Equal(t, classIO, classify(syscall.ENOSPC))
+	require.Equal(t, class{"signal", 143, true}, classify(signalError{syscall.SIGTERM}))
+	require.Equal(t, classIO, classify(context.Canceled))
+}

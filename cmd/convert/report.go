@@ -1,0 +1,257 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/tensor"
+	"github.com/demi-weights/demi/verify"
+)
+
+// documentVersion is that of the JSON documents: it rises when a field
+// changes its meaning or goes.
+const documentVersion = 1
+
+// A document is what a conversion or a comparison prints as JSON.
+type document struct {
+	Version  int              `json:"version"`
+	Command  string           `json:"command"`
+	Program  string           `json:"program"`
+	Options  *optionsDocument `json:"options,omitempty"`
+	Inputs   []demi.Section   `json:"inputs"`
+	Outputs  []demi.Section   `json:"outputs"`
+	Summary  *verify.Summary  `json:"summary"`
+	Tensors  []verify.Row     `json:"tensors"`
+	Problems []verify.Problem `json:"problems,omitempty"`
+	Warnings []string         `json:"warnings,omitempty"`
+	Seconds  float64          `json:"seconds"`
+}
+
+type optionsDocument struct {
+	Target     string   `json:"dtype"`
+	Rounding   string   `json:"round"`
+	Overflow   string   `json:"on_overflow"`
+	Subnormals string   `json:"subnormals"`
+	Seed       uint64   `json:"seed"`
+	Rules      []string `json:"keep,omitempty"`
+	Pure       bool     `json:"pure"`
+	Format     string   `json:"to"`
+}
+
+func newOptionsDocument(o demi.Options) *optionsDocument {
+	d := &optionsDocument{
+		Target: string(o.Target), Rounding: o.Rounding.String(), Overflow: string(o.Overflow),
+		Subnormals: "keep", Seed: o.Seed, Pure: o.Pure, Format: string(o.Format),
+	}
+	if o.Flush {
+		d.Subnormals = "flush"
+	}
+	for _, r := range o.Rules {
+		d.Rules = append(d.Rules, r.String())
+	}
+	return d
+}
+
+// A failure is what --json prints of an error.
+type failure struct {
+	Version int          `json:"version"`
+	Error   failureError `json:"error"`
+}
+
+type failureError struct {
+	Class   string `json:"class"`
+	Exit    int    `json:"exit"`
+	Retry   bool   `json:"retryable"`
+	Message string `json:"message"`
+	File    string `json:"file,omitempty"`
+	Tensor  string `json:"tensor,omitempty"`
+	Offset  *int64 `json:"offset,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func (a *app) writeFailure(err error, c class) {
+	f := failureError{Class: c.Name, Exit: c.Code, Retry: c.Retry, Message: err.Error(), Hint: hint(err)}
+	if e := fileError(err); e != nil {
+		f.File, f.Tensor = e.File, e.Tensor
+		if e.Offset >= 0 {
+			f.Offset = &e.Offset
+		}
+	}
+	a.writeJSON(failure{documentVersion, f})
+}
+
+func (a *app) writeJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	return enc.Encode(v)
+}
+
+// print writes to stdout and remembers the first error.
+func (a *app) print(s string) {
+	if _, err := io.WriteString(a.stdout, s); err != nil && a.outErr == nil {
+		a.outErr = fmt.Errorf("write to stdout: %w", err)
+	}
+}
+
+// printable makes a name from a file harmless for a terminal.
+func printable(s string) string {
+	clean := func(r rune) bool { return r != unicode.ReplacementChar && unicode.IsPrint(r) }
+	if strings.IndexFunc(s, func(r rune) bool { return !clean(r) }) < 0 {
+		return s
+	}
+	q := strconv.Quote(s)
+	return q[1 : len(q)-1]
+}
+
+func program() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return "demi " + info.Main.Version
+	}
+	return "demi"
+}
+
+func (a *app) reportConversion(c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, src, dst string) error {
+	summary := verify.Summarize(records)
+	out, err := demi.Open(dst, &demi.OpenOptions{Lenient: a.lenient})
+	if err != nil {
+		return fmt.Errorf("the output was written, but: %w", err)
+	}
+	defer out.Close()
+	if a.json {
+		return a.writeJSON(document{
+			Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
+			Inputs: c.Sections(), Outputs: out.Sections(), Summary: summary, Tensors: verify.Rows(records),
+			Warnings: c.Warnings(), Seconds: time.Since(a.started).Seconds(),
+		})
+	}
+	if a.quiet {
+		return nil
+	}
+	if a.verbose {
+		a.table(records)
+	}
+	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", src, c.Format(), c.Len(), formatBytes(fileBytes(c))))
+	a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", dst, out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
+	a.printSummary(summary, records)
+	return a.outErr
+}
+
+func fileBytes(c *demi.Checkpoint) (n int64) {
+	for _, s := range c.Sections() {
+		n += s.Size
+	}
+	return n
+}
+
+// printSummary writes what became of the types, what it cost, and where most.
+func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
+	var parts []string
+	for _, t := range s.Types {
+		text := fmt.Sprintf("%d %s", t.Tensors, t.From)
+		if t.To != t.From {
+			text += " -> " + t.To
+		}
+		if t.Rounding != "" {
+			text += " (" + t.Rounding + ")"
+		}
+		parts = append(parts, text)
+	}
+	a.print("tensors: " + shorten(strings.Join(parts, ", "), 200) + "\n")
+	if s.Measured == 0 {
+		return
+	}
+	st := &s.Stats
+	if st.Changed == 0 {
+		a.print(fmt.Sprintf("cost: none, all %s values come back to the bit\n", comma(st.Count)))
+		return
+	}
+	a.print(fmt.Sprintf("cost: %s of %s values changed, SNR %s dB, RMS error %s, largest %s\n", verify.Percent(st.Changed, st.Count), comma(st.Count),
+		verify.Decibel(st.SNR()), verify.Short(st.RMSE()), verify.Short(st.MaxAbs)))
+	a.print(fmt.Sprintf("range: %s overflowed, %s became zero, %s became subnormal; %s NaN, %s Inf\n",
+		comma(st.Overflowed), comma(st.Flushed), comma(st.Subnormal), comma(st.NaNOut), comma(st.InfOut)))
+	for _, r := range verify.Worst(records, 3) {
+		a.print(fmt.Sprintf("worst: %s: SNR %s dB, error %s at [%d]: %s became %s\n", printable(shorten(r.Name, 60)), verify.Decibel(r.Stats.SNR()),
+			verify.Short(r.Stats.MaxAbs), r.Stats.MaxIndex, verify.Exact(r.Stats.MaxRef), verify.Exact(r.Stats.MaxGot)))
+	}
+}
+
+func (a *app) table(records []tensor.Record) {
+	clean := make([]tensor.Record, len(records))
+	for i, r := range records {
+		r.Name = printable(r.Name)
+		clean[i] = r
+	}
+	var b strings.Builder
+	verify.WriteTable(&b, clean)
+	a.print(b.String())
+}
+
+func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Record, problems []verify.Problem) error {
+	summary := verify.Summarize(records)
+	if a.json {
+		return a.writeJSON(document{
+			Version: documentVersion, Command: "verify", Program: program(), Inputs: ref.Sections(), Outputs: got.Sections(),
+			Summary: summary, Tensors: verify.Rows(records), Problems: problems, Seconds: time.Since(a.started).Seconds(),
+		})
+	}
+	if a.quiet {
+		return nil
+	}
+	a.table(records)
+	a.printSummary(summary, records)
+	for _, p := range problems {
+		a.print(fmt.Sprintf("problem: %s: %s\n", printable(p.Tensor), p.Text))
+	}
+	return a.outErr
+}
+
+// A planDocument is what --dry-run prints as JSON.
+type planDocument struct {
+	Version int              `json:"version"`
+	Command string           `json:"command"`
+	Options *optionsDocument `json:"options"`
+	In      int64            `json:"bytes_in"`
+	Out     int64            `json:"bytes_out"`
+	Tensors []plannedTensor  `json:"tensors"`
+}
+
+type plannedTensor struct {
+	Name   string  `json:"name"`
+	From   string  `json:"from"`
+	To     string  `json:"to"`
+	Shape  []int64 `json:"shape"`
+	In     int64   `json:"bytes_in"`
+	Out    int64   `json:"bytes_out"`
+	Reason string  `json:"reason"`
+}
+
+func (a *app) reportPlan(p *demi.Plan) error {
+	in, out := p.Bytes()
+	d := planDocument{Version: documentVersion, Command: "plan", Options: newOptionsDocument(p.Options), In: in, Out: out}
+	for _, t := range p.Tensors {
+		d.Tensors = append(d.Tensors, plannedTensor{t.In.Name, t.In.TypeName(), t.Out.TypeName(), t.In.Shape, t.In.Size, t.Out.Size, t.Reason})
+	}
+	if a.json {
+		return a.writeJSON(d)
+	}
+	t := table.NewWriter()
+	t.SetStyle(verify.PlainStyle())
+	t.AppendHeader(table.Row{"tensor", "from", "to", "bytes", "reason"})
+	t.SetColumnConfigs(verify.RightAlign(4))
+	for _, x := range d.Tensors {
+		t.AppendRow(table.Row{printable(x.Name), x.From, x.To, x.Out, printable(x.Reason)})
+	}
+	a.print(verify.Render(t))
+	a.print(fmt.Sprintf("%s in, %s out (%s); nothing has been written\n", formatBytes(in), formatBytes(out), verify.Percent(out, in)))
+	return a.outErr
+}
