@@ -7,70 +7,33 @@ import (
 )
 
 // castValues converts the values of src, of type from, into dst, of another
-// type: both in the byte order of the machine and in aligned memory.
+// type: both in the byte order of the machine and in aligned memory. m does
+// not matter where the new type holds every value.
 func castValues(to tensor.DType, dst []byte, from tensor.DType, src []byte, m kernels.Mode) {
-	switch from {
-	case tensor.F64:
-		castF64(to, dst, tile.Float64s(src), m)
-	case tensor.F32:
-		castF32(to, dst, tile.Float32s(src), m)
-	case tensor.F16:
-		castF16(to, dst, tile.Uint16s(src), m)
-	case tensor.BF16:
-		castBF16(to, dst, tile.Uint16s(src), m)
-	default:
-		panic("demi: no cast from " + from.String())
+	cast, ok := casts[[2]tensor.DType{from, to}]
+	if !ok {
+		panic("demi: no cast from " + from.String() + " to " + to.String())
 	}
+	cast(dst, src, m)
 }
 
-func castF64(to tensor.DType, dst []byte, src []float64, m kernels.Mode) {
-	switch to {
-	case tensor.F32:
-		kernels.F64ToF32(tile.Float32s(dst), src, m)
-	case tensor.F16:
-		kernels.F64ToF16(tile.Uint16s(dst), src, m)
-	case tensor.BF16:
-		kernels.F64ToBF16(tile.Uint16s(dst), src, m)
-	default:
-		panic("demi: no cast from F64 to " + to.String())
-	}
-}
+var (
+	f64 = tile.Float64s
+	f32 = tile.Float32s
+	u16 = tile.Uint16s
+)
 
-func castF32(to tensor.DType, dst []byte, src []float32, m kernels.Mode) {
-	switch to {
-	case tensor.F64:
-		kernels.F32ToF64(tile.Float64s(dst), src)
-	case tensor.F16:
-		kernels.F32ToF16(tile.Uint16s(dst), src, m)
-	case tensor.BF16:
-		kernels.F32ToBF16(tile.Uint16s(dst), src, m)
-	default:
-		panic("demi: no cast from F32 to " + to.String())
-	}
-}
-
-func castF16(to tensor.DType, dst []byte, src []uint16, m kernels.Mode) {
-	switch to {
-	case tensor.F64:
-		kernels.F16ToF64(tile.Float64s(dst), src)
-	case tensor.F32:
-		kernels.F16ToF32(tile.Float32s(dst), src)
-	case tensor.BF16:
-		kernels.F16ToBF16(tile.Uint16s(dst), src, m)
-	default:
-		panic("demi: no cast from F16 to " + to.String())
-	}
-}
-
-func castBF16(to tensor.DType, dst []byte, src []uint16, m kernels.Mode) {
-	switch to {
-	case tensor.F64:
-		kernels.BF16ToF64(tile.Float64s(dst), src)
-	case tensor.F32:
-		kernels.BF16ToF32(tile.Float32s(dst), src)
-	case tensor.F16:
-		kernels.BF16ToF16(tile.Uint16s(dst), src, m)
-	default:
-		panic("demi: no cast from BF16 to " + to.String())
-	}
+var casts = map[[2]tensor.DType]func(dst, src []byte, m kernels.Mode){
+	{tensor.F64, tensor.F32}:  func(d, s []byte, m kernels.Mode) { kernels.F64ToF32(f32(d), f64(s), m) },
+	{tensor.F64, tensor.F16}:  func(d, s []byte, m kernels.Mode) { kernels.F64ToF16(u16(d), f64(s), m) },
+	{tensor.F64, tensor.BF16}: func(d, s []byte, m kernels.Mode) { kernels.F64ToBF16(u16(d), f64(s), m) },
+	{tensor.F32, tensor.F64}:  func(d, s []byte, _ kernels.Mode) { kernels.F32ToF64(f64(d), f32(s)) },
+	{tensor.F32, tensor.F16}:  func(d, s []byte, m kernels.Mode) { kernels.F32ToF16(u16(d), f32(s), m) },
+	{tensor.F32, tensor.BF16}: func(d, s []byte, m kernels.Mode) { kernels.F32ToBF16(u16(d), f32(s), m) },
+	{tensor.F16, tensor.F64}:  func(d, s []byte, _ kernels.Mode) { kernels.F16ToF64(f64(d), u16(s)) },
+	{tensor.F16, tensor.F32}:  func(d, s []byte, _ kernels.Mode) { kernels.F16ToF32(f32(d), u16(s)) },
+	{tensor.F16, tensor.BF16}: func(d, s []byte, m kernels.Mode) { kernels.F16ToBF16(u16(d), u16(s), m) },
+	{tensor.BF16, tensor.F64}: func(d, s []byte, _ kernels.Mode) { kernels.BF16ToF64(f64(d), u16(s)) },
+	{tensor.BF16, tensor.F32}: func(d, s []byte, _ kernels.Mode) { kernels.BF16ToF32(f32(d), u16(s)) },
+	{tensor.BF16, tensor.F16}: func(d, s []byte, m kernels.Mode) { kernels.BF16ToF16(u16(d), u16(s), m) },
 }
