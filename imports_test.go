@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/charlm":     {},
 	"internal/cpu":        {},
+	"internal/guard":      {},
 	"internal/ordered":    {},
 	"internal/sniff":      {},
 	"internal/tile":       {},

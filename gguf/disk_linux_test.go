@@ -1,8 +1,10 @@
 package gguf_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,4 +64,36 @@ func names(t *testing.T, dir string) (list []string) {
 		list = append(list, e.Name())
 	}
 	return list
+}
+
+// TestAppears watches a directory in which a set appears: the last shard first, for readers begin with the first one.
+func TestAppears(t *testing.T) {
+	dir := t.TempDir()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	_, err = unix.InotifyAddWatch(fd, dir, unix.IN_MOVED_TO)
+	require.NoError(t, err)
+	infos := []tensor.Info{{Name: "a", DType: tensor.I8, Shape: []int64{1}, Size: 1}, {Name: "b", DType: tensor.I8, Shape: []int64{1}, Size: 1}, {Name: "c", DType: tensor.I8, Shape: []int64{1}, Size: 1}}
+	sink := gguf.CreateSet(filepath.Join(dir, "m"), 1, nil)
+	require.NoError(t, sink.Begin(infos, nil))
+	for i := range infos {
+		require.NoError(t, sink.Write(i, 0, []byte{1}))
+	}
+	require.NoError(t, sink.Finish(nil))
+	events := make([]byte, 4096)
+	n, err := unix.Read(fd, events)
+	require.NoError(t, err)
+	require.Equal(t, []string{"m-00003-of-00003.gguf", "m-00002-of-00003.gguf", "m-00001-of-00003.gguf"}, movedTo(events[:n]))
+}
+
+// movedTo returns the names in a list of events: a header of 16 bytes each,
+// its last four the length of the name with the zeros after it.
+func movedTo(p []byte) (names []string) {
+	for len(p) > unix.SizeofInotifyEvent {
+		n := int(binary.NativeEndian.Uint32(p[12:]))
+		names = append(names, strings.TrimRight(string(p[16:16+n]), "\x00"))
+		p = p[16+n:]
+	}
+	return names
 }

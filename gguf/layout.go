@@ -70,8 +70,9 @@ func Order(infos []tensor.Info, _ *WriteOptions) []int {
 // Everything that the format cannot hold is refused, all of it in one error
 // (of errors.Join): types without a ggml number (BOOL, unsigned, FP8, C64),
 // more than 4 dimensions, names of 64 bytes and more or with a NUL, names and
-// keys that come twice, empty keys, values of other types. Its parts are
-// *tensor.FileError and wrap tensor.ErrUnsupported or tensor.ErrFormat.
+// keys that come twice, empty keys, values of other types. Its parts wrap
+// tensor.ErrUnsupported or tensor.ErrFormat; those about tensors are
+// *tensor.FileError.
 func Plan(infos []tensor.Info, meta tensor.Metadata, o *WriteOptions) (*Layout, error) {
 	align, err := o.align()
 	if err != nil {

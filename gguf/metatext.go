@@ -119,7 +119,10 @@ func order(meta tensor.Metadata) (place map[string]int, ok bool) {
 			found++
 		}
 	}
-	return place, found > 0 && found == len(list)
+	if found == 0 || found != len(list) {
+		return nil, false
+	}
+	return place, true
 }
 
 // reserved reports whether a string's key is one that MetadataToStrings may

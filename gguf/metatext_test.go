@@ -120,3 +120,28 @@ func TestStringsRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// TestOrderKey: the key "gguf" is an order only if all keys that it lists are
+// there; else it is text like any other.
+func TestOrderKey(t *testing.T) {
+	strings := func(order string) tensor.Metadata {
+		return tensor.Metadata{{Key: "gguf", Value: order}, {Key: "gguf.a", Value: "u8:1"}, {Key: "gguf.b", Value: "u8:2"}, {Key: "x", Value: "y"}}
+	}
+	for order, want := range map[string]string{
+		`["gguf.b","gguf.a"]`:          "b a safetensors.x",
+		`["x","gguf.b"]`:               "safetensors.x b a",
+		`["gguf.b","gguf.c","gguf.a"]`: "safetensors.gguf a b safetensors.x",
+		`["gguf"]`:                     "safetensors.gguf a b safetensors.x",
+		`[]`:                           "safetensors.gguf a b safetensors.x",
+		`[ "gguf.b" ]`:                 "safetensors.gguf a b safetensors.x",
+		`text`:                         "safetensors.gguf a b safetensors.x",
+	} {
+		meta, err := gguf.StringsToMetadata(strings(order))
+		require.NoError(t, err)
+		var keys string
+		for _, e := range meta {
+			keys += " " + e.Key
+		}
+		require.Equal(t, " "+want, keys, order)
+	}
+}

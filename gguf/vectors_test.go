@@ -66,6 +66,8 @@ func goodVectors() []vector {
 			info("a", 0, 0, 4, 2).info("b", 24, 32, 3).pad(32).floats(8).raw(1, 2, 3).pad(32)),
 		accept("ok-kinds", "every kind of value", allKinds(newMaker(0, 13))),
 		accept("ok-array-empty", "an empty array", newMaker(0, 1).array("k", tensor.KindString, 0)),
+		accept("ok-scores-u8", "an array of bytes where llama.cpp wants floats is four times too short for it: here it stays an array of bytes",
+			newMaker(0, 1).array("tokenizer.ggml.scores", tensor.KindU8, 3).raw(1, 2, 3)),
 		accept("ok-string-latin1", "a string need not be UTF-8", keyed(tensor.KindString).str("\xe9")),
 		accept("ok-key-unicode", "a key need not be ASCII", newMaker(0, 1).key("clé", tensor.KindU8).raw(1)),
 		warned("ok-bool-2", "bool is 2", "a bool of 2 is true", keyed(tensor.KindBool).raw(2)),

@@ -16,6 +16,9 @@ func (n *narrower) biases() (positive, negative uint32) {
 }
 
 func f32ToBF16Generic(dst []uint16, src []float32, m Mode) {
+	if len(src) == 0 {
+		return // often, after a kernel in assembly
+	}
 	n := f32ToBF16(m)
 	switch {
 	case m.Rounding == Stochastic:
@@ -76,6 +79,9 @@ func biasBF16(dst []uint16, src []float32, n *narrower) {
 }
 
 func f32ToF16Generic(dst []uint16, src []float32, m Mode) {
+	if len(src) == 0 {
+		return // often, after a kernel in assembly
+	}
 	n := f32ToF16(m)
 	switch m.Rounding {
 	case Stochastic:
@@ -93,13 +99,24 @@ const (
 	f16Normal  = 0x38800000
 	f16Largest = 0x477fe000
 	f16Rebase  = 0x38000000
+	f16Over    = 0x47800000 // 2^16: overflow, whatever the mode
+	f16Nothing = 0x33000000 // 2^-25: below that, no digit of the value matters
 )
+
+// ends returns what becomes, by sign, of all finite values from 2^16 on, and of
+// all below 2^-25 but zero.
+func (n *narrower) ends() (huge, tiny [2]uint16) {
+	huge = [2]uint16{n.slow32(f16Over), n.slow32(sign32 | f16Over)}
+	tiny = [2]uint16{n.slow32(1), n.slow32(sign32 | 1)}
+	return huge, tiny
+}
 
 // nearestF16 rounds subnormal results by the addition of 1/2, whose ULP in
 // FP32 is the step of subnormal FP16.
 func nearestF16(dst []uint16, src []float32, n *narrower) {
 	dst = dst[:len(src)]
 	flush := n.mode.Flush
+	huge, _ := n.ends()
 	for i, f := range src {
 		b := math.Float32bits(f)
 		a := b &^ sign32
@@ -108,6 +125,8 @@ func nearestF16(dst []uint16, src []float32, n *narrower) {
 			dst[i] = uint16(b>>16&0x8000 | (a-f16Rebase+0xfff+a>>13&1)>>13)
 		case a < f16Normal && !flush:
 			dst[i] = uint16(b>>16&0x8000 | math.Float32bits(math.Float32frombits(a)+0.5) - 0x3f000000)
+		case a-f16Over < inf32-f16Over:
+			dst[i] = huge[b>>31]
 		default:
 			dst[i] = n.slow32(b)
 		}
@@ -118,12 +137,18 @@ func nearestF16(dst []uint16, src []float32, n *narrower) {
 func biasF16(dst []uint16, src []float32, n *narrower) {
 	dst = dst[:len(src)]
 	positive, negative := n.biases()
+	huge, tiny := n.ends()
 	for i, f := range src {
 		b := math.Float32bits(f)
 		a := b &^ sign32
-		if a-f16Normal <= f16Largest-f16Normal {
+		switch {
+		case a-f16Normal <= f16Largest-f16Normal:
 			dst[i] = uint16(b>>16&0x8000 | (a-f16Rebase+positive+negative&-(b>>31))>>13)
-		} else {
+		case a-f16Over < inf32-f16Over:
+			dst[i] = huge[b>>31]
+		case a-1 < f16Nothing-1:
+			dst[i] = tiny[b>>31]
+		default:
 			dst[i] = n.slow32(b)
 		}
 	}

@@ -61,7 +61,7 @@ func TestOpenManyTensors(t *testing.T) {
 		require.Less(t, total, 10*header, "all that was ever allocated")
 		t.Logf("header %d bytes, %v, %.1f times the header allocated", header, best, float64(total)/float64(header))
 	}
-	if !raceEnabled {
+	if !raceEnabled && !testing.Short() { // emulated processors are slower
 		require.Less(t, best, 500*time.Millisecond)
 	}
 }

@@ -50,7 +50,7 @@ func TestSplitShards(t *testing.T) {
 	require.Equal(t, "0-3:12", runs(0, 4, 4, 4))
 	require.Equal(t, "0-0:0", runs(10))
 	require.Equal(t, "0-2:10 2-3:1", runs(10, 10, 0, 1), "no data takes no room")
-	require.EqualValues(t, 5_000_000_000, safetensors.DefaultShardSize, "decimal, as the Hub has it")
+	require.Equal(t, int64(5_000_000_000), safetensors.DefaultShardSize, "decimal, as the Hub has it")
 }
 
 // TestSplitShardsGreedy: the runs cover all tensors in order, none is empty,

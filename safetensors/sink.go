@@ -170,8 +170,8 @@ type streamSink struct {
 
 // NewWriter returns a Sink that writes to w front to back, without seeking:
 // the same bytes as Create. Begin writes the header. Write must be called in
-// order, each call beginning where the last one ended. Abort cannot take back
-// what w has got.
+// order, each call beginning where the last one ended, by one goroutine at a
+// time, and Abort by the same. Abort cannot take back what w has got.
 func NewWriter(w io.Writer, o *WriteOptions) tensor.Sink {
 	return &streamSink{w: w, opts: o}
 }

@@ -13,7 +13,7 @@ import (
 
 // DefaultShardSize is the limit for a shard that the Hub's own tools have: 5
 // GB, decimal.
-const DefaultShardSize = 5_000_000_000
+const DefaultShardSize int64 = 5_000_000_000
 
 // A Shard is a run of tensors that share a file.
 type Shard struct {

@@ -30,15 +30,26 @@ type vector struct {
 }
 
 func vectors() []vector {
-	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-	withExtra := func(extra string) []byte {
-		return made(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],`+extra+`}}`, 4)
+	all := slices.Concat(accepted(), refusedText(), refusedContent(), ofReference())
+	for d := tensor.U64; d < tensor.Opaque; d++ { // 24 elements are whole bytes of every type
+		n := 24 * d.Bits() / 8
+		all = append(all, vector{"dtype_" + strings.ToLower(d.String()), one(d.String(), "2,12", fmt.Sprintf("0,%d", n), n), "ok", "ok",
+			fmt.Sprintf(`"a":%v:[2,12]:%d`, d, n), "24 elements of a type"})
 	}
-	ref := func(length byte, header, data string) []byte { // as the reference's unit tests spell them
-		return []byte(string(length) + "\x00\x00\x00\x00\x00\x00\x00" + header + data)
-	}
-	zeros := strings.Repeat("\x00", 16)
-	all := []vector{
+	return all
+}
+
+// nested is an array in an array, n deep.
+func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+
+// withExtra is a file with a surplus field.
+func withExtra(extra string) []byte {
+	return made(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],`+extra+`}}`, 4)
+}
+
+// accepted are files of which the reference thinks as we do.
+func accepted() []vector {
+	return []vector{
 		{"ok_one", one("F32", "1", "0,4", 4), "ok", "ok", `"a":F32:[1]:4`, "the smallest file with a value"},
 		{"ok_scalar", one("F32", "", "0,4", 4), "ok", "ok", `"a":F32:[]:4`, "no dimensions are one element"},
 		{"ok_no_tensors", made("{}", 0), "ok", "ok", "", "an empty object"},
@@ -48,7 +59,7 @@ func vectors() []vector {
 		{"ok_fields_any_order", made(`{"a":{"data_offsets":[0,4],"shape":[1],"dtype":"F32"}}`, 4), "ok", "ok", `"a":F32:[1]:4`, "fields in any order"},
 		{"ok_escaped_field", made(`{"a":{"d\u0074ype":"F\u00332","shape":[1],"data_offsets":[0,4]}}`, 4), "ok", "ok", `"a":F32:[1]:4`, "a field name and a type with escapes"},
 		{"ok_extra_field", withExtra(`"x":{"y":[1e3,null,true,"z"]}`), "ok", "ok", `"a":F32:[1]:4`, "a surplus field"},
-		{"ok_nesting_127", withExtra(`"x":` + deep(125)), "ok", "ok", `"a":F32:[1]:4`, "127 levels in all"},
+		{"ok_nesting_127", withExtra(`"x":` + nested(125)), "ok", "ok", `"a":F32:[1]:4`, "127 levels in all"},
 		{"ok_empty_name", made(`{"":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4), "ok", "ok", `"":F32:[1]:4`, "a name without letters"},
 		{"ok_names", made(`{"\u0000\u2028é权":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1), "ok", "ok", `"\x00\u2028é权":U8:[1]:1`, "any Unicode in a name"},
 		{"ok_metadata", made(`{"__metadata__":{"z":"1","a":""},`+a4+`}`, 4), "ok", "ok", `"a":F32:[1]:4`, "a map of strings"},
@@ -59,7 +70,12 @@ func vectors() []vector {
 		{"ok_rank_100", one("F32", strings.Repeat("1,", 99)+"1", "0,4", 4), "ok", "ok", `"a":F32:[` + strings.Repeat("1,", 99) + `1]:4`, "100 dimensions"},
 		{"ok_f4", one("F4", "3,2", "0,3", 3), "ok", "ok", `"a":F4:[3,2]:3`, "elements of 4 bits that fill bytes"},
 		{"ok_f6", one("F6_E2M3", "4", "0,3", 3), "ok", "ok", `"a":F6_E2M3:[4]:3`, "elements of 6 bits that fill bytes"},
+	}
+}
 
+// refusedText are files whose header is not what it should be, up to the JSON.
+func refusedText() []vector {
+	return []vector{
 		{"bad_empty", nil, "truncated", "truncated", "file is empty", "no byte"},
 		{"bad_7_bytes", []byte("\x02\x00\x00\x00\x00\x00\x00"), "truncated", "truncated", "file has 7 bytes", "a length that is not whole"},
 		{"bad_length_0", made("", 0), "format", "format", "header is empty", "a header of 0 bytes"},
@@ -77,10 +93,15 @@ func vectors() []vector {
 		{"bad_two_objects", made("{}{}", 0), "format", "format", `2 bytes after the JSON object, beginning with "{}"`, "two objects"},
 		{"bad_nul_padding", made("{"+a4+"}\x00\x00\x00", 4), "format", "ok", "header is padded with 3 NUL bytes", "a header padded with NUL"},
 		{"bad_array", made("[]", 0), "format", "format", "header is an array, want an object", "an array in place of the object"},
-		{"bad_nesting_128", withExtra(`"x":` + deep(126)), "format", "format", "nested deeper than 127", "128 levels in all"},
+		{"bad_nesting_128", withExtra(`"x":` + nested(126)), "format", "format", "nested deeper than 127", "128 levels in all"},
 		{"bad_extra_number", withExtra(`"x":1e999`), "format", "format", "number 1e999 does not fit", "a surplus number that overflows a float"},
 		{"bad_nan", made(`{"a":{"dtype":"F32","shape":[NaN],"data_offsets":[0,4]}}`, 4), "format", "format", "not valid JSON", "NaN"},
+	}
+}
 
+// refusedContent are files whose header is JSON, and wrong.
+func refusedContent() []vector {
+	return []vector{
 		{"bad_twice", made(`{`+a4+`,`+a4+`}`, 4), "format", "format", `duplicate tensor name "a" in header`, "a name twice, both alike"},
 		{"bad_twice_last_tiles", made(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},`+a4+`}`, 4), "format", "format", `duplicate tensor name "a" in header`, "a name twice, of which the last would be a whole file"},
 		{"bad_twice_escaped", made(`{`+a4+`,"\u0061":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4), "format", "format", `duplicate tensor name "a" in header`, "a name twice, once escaped"},
@@ -119,6 +140,8 @@ func vectors() []vector {
 		{"bad_offsets_2e64_less_1", one("F32", "1", "0,18446744073709551615", 4), "format", "format", "data_offsets [0, 18446744073709551615] end beyond 2^63", "an offset of 2^64-1"},
 		{"bad_opaque_2e63_less_1", one("X", "1", "0,9223372036854775807", 4), "unsupported", "format", `unknown dtype "X"`, "an unknown type with an offset of 2^63-1"},
 		{"bad_offsets_backwards", one("F32", "1", "4,0", 4), "format", "format", "end before they begin", "offsets that run backwards"},
+		{"bad_offsets_backwards_next", made(`{`+a4+`,"b":{"dtype":"F32","shape":[0],"data_offsets":[4,2]}}`, 4), "format", "format", `tensor "b": invalid file: data_offsets [4, 2] end before they begin`, "offsets that run backwards from where they should begin"},
+		{"bad_opaque_backwards", made(`{`+a4+`,"b":{"dtype":"X","shape":[0],"data_offsets":[4,2]}}`, 2), "unsupported", "format", `unknown dtype "X"`, "an unknown type with offsets that run backwards"},
 		{"bad_start", one("F32", "1", "4,8", 8), "format", "format", "a hole of 4 bytes after the start of the data", "a hole at the start"},
 		{"bad_hole", made(`{`+a4+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`, 12), "format", "format", `a hole of 4 bytes after tensor "a", which ends at 4`, "a hole between tensors"},
 		{"bad_overlap", made(`{`+a4+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}}`, 6), "format", "format", `overlap tensor "a", which ends at 4`, "tensors that share bytes"},
@@ -129,7 +152,16 @@ func vectors() []vector {
 		{"bad_trailing", made("{"+a4+"}", 9), "format", "ok", "5 bytes after the last tensor", "bytes after the last tensor"},
 		{"bad_truncated", made(`{`+a4+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 6), "truncated", "truncated", `truncated by 2; last complete tensor "a" (1 of 2)`, "a file that ends early"},
 		{"bad_1_tib", one("U8", "1099511627776", "0,1099511627776", 4), "truncated", "truncated", "truncated by 1099511627772; no tensor is complete", "2^40 bytes of data that are not there"},
+	}
+}
 
+// ofReference are inputs of the reference's unit tests, as these spell them.
+func ofReference() []vector {
+	ref := func(length byte, header, data string) []byte {
+		return []byte(string(length) + "\x00\x00\x00\x00\x00\x00\x00" + header + data)
+	}
+	zeros := strings.Repeat("\x00", 16)
+	return []vector{
 		{"ref_ok_scalar", ref('8', `{"test":{"dtype":"I32","shape":[],"data_offsets":[0,4]}}`, zeros[:4]), "ok", "ok", `"test":I32:[]:4`, "an input of the reference's unit tests"},
 		{"ref_ok_2x2", ref('<', `{"test":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]}}`, zeros), "ok", "ok", `"test":I32:[2,2]:16`, "an input of the reference's unit tests"},
 		{"ref_ok_padded", ref(6, "{}\r \t\n", ""), "ok", "ok", "", "an input of the reference's unit tests"},
@@ -145,12 +177,6 @@ func vectors() []vector {
 		{"ref_bad_overflow", ref('O', `{"test":{"dtype":"I32","shape":[2,18446744073709551614],"data_offsets":[0,16]}}`, zeros), "format", "format", "dimension 18446744073709551614", "an input of the reference's unit tests"},
 		{"ref_bad_overflow_bytes", ref('N', `{"test":{"dtype":"I32","shape":[2,9223372036854775807],"data_offsets":[0,16]}}`, zeros), "format", "format", "does not fit 63 bits", "an input of the reference's unit tests"},
 	}
-	for d := tensor.U64; d < tensor.Opaque; d++ { // 24 elements are whole bytes of every type
-		n := 24 * d.Bits() / 8
-		all = append(all, vector{"dtype_" + strings.ToLower(d.String()), one(d.String(), "2,12", fmt.Sprintf("0,%d", n), n), "ok", "ok",
-			fmt.Sprintf(`"a":%v:[2,12]:%d`, d, n), "24 elements of a type"})
-	}
-	return all
 }
 
 // expectations is the index of the vectors, as text.

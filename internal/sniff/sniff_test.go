@@ -62,6 +62,8 @@ var kinds = []struct{ name, head, what, hint string }{
 	{"text", "just a note, not a path", "", ""},
 	{"a few zeros", "\x00\x00\x00\x00", "", ""},
 	{"a lone brace and binary", "{\x01\x02", "", ""},
+	{"ONNX of a version that never was", "\x08\x02\x12\x07pytorch\x1a\x052.1.0", "", ""},
+	{"ONNX of a version to come", "\x08\x10\x12\x07pytorch\x1a\x052.1.0", "", ""},
 	{"ONNX with an empty producer", "\x08\x08\x12\x00pytorch\x1a", "", ""},
 }
 
