@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"kernels/internal/copykernel": {"internal/cpu"},
 	"kernels/internal/bars":       {"kernels", "kernels/internal/copykernel", "internal/cpu"},
 	"verify":                      {"tensor", "kernels", "internal/tile", "internal/ordered"},
+	"codec":                       {"kernels", "internal/cpu", "internal/tile"},
 	"safetensors":                 {"tensor", "internal/atomicfile", "internal/sniff"},
 	"gguf":                        {"tensor", "internal/atomicfile", "internal/sniff"},
 	"": {"tensor", "kernels", "verify", "safetensors", "gguf",

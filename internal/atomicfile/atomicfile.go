@@ -22,13 +22,16 @@ const WriteSize = 256 << 10
 // A File is a staging file. WriteAt may be called by several goroutines at
 // once; the other methods may not.
 type File struct {
-	f    *os.File // nil after Commit or Abort
-	name string
+	f     *os.File // nil after Commit or Abort
+	name  string
+	taken bool // something was at name already
 }
 
 // Create opens a staging file for name, in the same directory. Nothing at name
 // is touched before Commit.
 func Create(name string) (*File, error) {
+	_, err := os.Lstat(name)
+	taken := err == nil
 	dir, base := filepath.Split(name)
 	if len(base) > 200 { // leave room for the suffix under the usual limit of 255 bytes
 		base = base[:200]
@@ -42,7 +45,7 @@ func Create(name string) (*File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("create %s: %w", name, err)
 		}
-		return &File{f: f, name: name}, nil
+		return &File{f: f, name: name, taken: taken}, nil
 	}
 	return nil, fmt.Errorf("create %s: no free name for a staging file", name)
 }
@@ -99,8 +102,10 @@ func (f *File) named(err error) error {
 }
 
 // Commit makes the bytes durable and puts them at the final name, replacing
-// what is there. After an error nothing at that name has changed and the
-// staging file is gone.
+// what was there when the staging file was created. Something that has come
+// there since, such as the output of another process, is left alone, and the
+// error is fs.ErrExist. After an error nothing at that name has changed and
+// the staging file is gone.
 func (f *File) Commit() error {
 	if f.f == nil {
 		return fs.ErrClosed
@@ -110,13 +115,30 @@ func (f *File) Commit() error {
 	err := file.Sync()
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), f.name)
+		err = f.take(file.Name())
 	}
 	if err != nil {
 		os.Remove(file.Name())
 		return f.named(err)
 	}
 	return SyncDir(filepath.Dir(f.name))
+}
+
+// take renames the staging file. A hard link, unlike a rename, replaces
+// nothing; where the file system has none, a look before the rename has to do.
+func (f *File) take(stage string) error {
+	if f.taken {
+		return os.Rename(stage, f.name)
+	}
+	err := os.Link(stage, f.name)
+	if err == nil {
+		os.Remove(stage) // if that fails, the output is there all the same
+		return nil
+	}
+	if _, statErr := os.Lstat(f.name); statErr == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(stage, f.name)
 }
 
 // Abort removes the staging file. After Commit it does nothing.

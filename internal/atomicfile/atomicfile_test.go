@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,4 +77,47 @@ func TestLongName(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Commit())
 	require.Len(t, entries(t, dir), 1)
+}
+
+// What another process has put there meanwhile is not replaced.
+func TestCommitLeavesWhatHasComeSince(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "out")
+	first, err := Create(name)
+	require.NoError(t, err)
+	second, err := Create(name)
+	require.NoError(t, err)
+	_, err = first.Write([]byte("first"))
+	require.NoError(t, err)
+	require.NoError(t, first.Commit())
+	require.ErrorIs(t, second.Commit(), fs.ErrExist)
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "first", string(got))
+	require.Len(t, entries(t, filepath.Dir(name)), 1)
+
+	third, err := Create(name)
+	require.NoError(t, err)
+	require.NoError(t, third.Commit(), "it was there before")
+}
+
+func TestDir(t *testing.T) {
+	parent := t.TempDir()
+	name := filepath.Join(parent, "out")
+	d, err := CreateDir(name + "/")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(d.Path("f"), []byte("x"), 0o666))
+	require.NoFileExists(t, name)
+	require.NoError(t, d.Commit())
+	require.FileExists(t, filepath.Join(name, "f"))
+	d.Abort()
+	require.FileExists(t, filepath.Join(name, "f"), "Abort after Commit does nothing")
+	require.ErrorIs(t, d.Commit(), fs.ErrClosed)
+
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	require.Error(t, d.Commit(), "it is there and not empty")
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	d.Abort()
+	require.Len(t, entries(t, parent), 1)
 }
