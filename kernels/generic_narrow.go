@@ -30,35 +30,17 @@ func f32ToBF16Generic(dst []uint16, src []float32, m Mode) {
 	}
 }
 
-// nearestBF16 takes four values at a time: only NaN needs another look.
+// nearestBF16 asks for NaN as floats do, which costs less than its bits.
 func nearestBF16(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
-	for len(src) >= 4 {
-		s, d := (*[4]float32)(src), (*[4]uint16)(dst)
-		a, b := math.Float32bits(s[0]), math.Float32bits(s[1])
-		e, f := math.Float32bits(s[2]), math.Float32bits(s[3])
-		// A carry into bit 31 of |x| + 0x007fffff means NaN.
-		const up = 0x007fffff
-		if int32((a&^sign32+up)|(b&^sign32+up)|(e&^sign32+up)|(f&^sign32+up)) < 0 {
-			d[0], d[1], d[2], d[3] = nearestOrNaN(a), nearestOrNaN(b), nearestOrNaN(e), nearestOrNaN(f)
-		} else {
-			d[0] = uint16((a + 0x7fff + a>>16&1) >> 16)
-			d[1] = uint16((b + 0x7fff + b>>16&1) >> 16)
-			d[2] = uint16((e + 0x7fff + e>>16&1) >> 16)
-			d[3] = uint16((f + 0x7fff + f>>16&1) >> 16)
-		}
-		src, dst = src[4:], dst[4:]
-	}
 	for i, f := range src {
-		dst[i] = nearestOrNaN(math.Float32bits(f))
+		b := math.Float32bits(f)
+		if f == f {
+			dst[i] = uint16((b + 0x7fff + b>>16&1) >> 16)
+		} else {
+			dst[i] = uint16(b>>16) | 0x40
+		}
 	}
-}
-
-func nearestOrNaN(b uint32) uint16 {
-	if b&^sign32 > 0x7f800000 {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
 // biasBF16 knows all modes but Stochastic.

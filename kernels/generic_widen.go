@@ -43,15 +43,25 @@ func f16ToF32Generic(dst []float32, src []uint16) {
 	}
 	t := f16Table()
 	dst = dst[:len(src)]
-	for i, h := range src {
-		dst[i] = t[h]
+	i := 0
+	for ; i+8 <= len(src); i += 8 {
+		s, d := src[i:i+8:i+8], dst[i:i+8:i+8]
+		d[0], d[1], d[2], d[3] = t[s[0]], t[s[1]], t[s[2]], t[s[3]]
+		d[4], d[5], d[6], d[7] = t[s[4]], t[s[5]], t[s[6]], t[s[7]]
+	}
+	for ; i < len(src); i++ {
+		dst[i] = t[src[i]]
 	}
 }
 
 func bf16ToF32Generic(dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	for i, h := range src {
-		dst[i] = math.Float32frombits(widenBF16(h))
+		f := math.Float32frombits(uint32(h) << 16)
+		if f != f {
+			f = math.Float32frombits(widenBF16(h))
+		}
+		dst[i] = f
 	}
 }
 
