@@ -47,7 +47,6 @@ type Layout struct {
 	Align    int64    // of each tensor
 	Warnings []string // what some readers may stumble over, a sentence each
 	offsets  []int64
-	sizes    []int64
 }
 
 // Offset returns where tensor i begins, from the start of the file.
@@ -83,7 +82,7 @@ func Plan(infos []tensor.Info, meta tensor.Metadata, o *WriteOptions) (*Layout, 
 	if errs = append(errs, checkMetadata(meta)...); len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	l := &Layout{Align: align, offsets: make([]int64, len(infos)), sizes: make([]int64, len(infos))}
+	l := &Layout{Align: align, offsets: make([]int64, len(infos))}
 	if align != defaultAlign {
 		l.Warnings = append(l.Warnings, fmt.Sprintf("%s %d: llama-quantize and llama-gguf-split --merge write broken files from it", alignKey, align))
 	}
@@ -119,7 +118,7 @@ func withAlignment(meta tensor.Metadata, align int64) tensor.Metadata {
 // stack sets the offsets from the start of the data and returns its length.
 func (l *Layout) stack(infos []tensor.Info) (next int64, err error) {
 	for i := range infos {
-		l.offsets[i], l.sizes[i] = next, infos[i].Size
+		l.offsets[i] = next
 		end, ok := tensor.AddSize(next, infos[i].Size)
 		if ok {
 			next, ok = tensor.AlignUp(end, l.Align)

@@ -218,29 +218,24 @@ func TestSetWarnings(t *testing.T) {
 	require.ErrorContains(t, err, second)
 }
 
-// TestSetAppearsWhole checks that no shard has its name before Finish, and
-// that a failure takes them back.
-func TestSetAppearsWhole(t *testing.T) {
-	dir := t.TempDir()
+// TestSetAppearsBackwards: the shards take their names from the last one to
+// the first, without which none of them can be opened; if one cannot, those
+// before it are gone again.
+func TestSetAppearsBackwards(t *testing.T) {
 	m := &model{}
 	for i := range 3 {
 		m.add(tensor.Info{Name: fmt.Sprint(i), DType: tensor.I8, Shape: []int64{32}}, make([]byte, 32))
 	}
-	first := filepath.Join(dir, gguf.ShardName("m", 1, 3))
-	require.NoError(t, os.MkdirAll(filepath.Join(first, "in the way"), 0o777))
-	err := m.write(gguf.CreateSet(filepath.Join(dir, "m"), 32, nil), 32)
-	require.Error(t, err)
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "only what was there before")
-
-	s := gguf.CreateSet(filepath.Join(dir, "n"), 32, nil)
-	require.NoError(t, s.Begin(m.infos, nil))
-	list, err := filepath.Glob(filepath.Join(dir, "n-*.gguf"))
-	require.NoError(t, err)
-	require.Empty(t, list)
-	s.Abort()
-	entries, err = os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, entries, 1)
+	all := []string{"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"}
+	for last := range all {
+		dir := t.TempDir()
+		for _, blocked := range all[:last+1] {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, blocked, "in the way"), 0o777)) // no file takes the name of a directory
+		}
+		require.ErrorContains(t, m.write(gguf.CreateSet(filepath.Join(dir, "m"), 32, nil), 32), all[last])
+		require.Equal(t, all[:last+1], entries(t, dir), "only what was there before")
+	}
+	dir := t.TempDir()
+	require.NoError(t, m.write(gguf.CreateSet(filepath.Join(dir, "m"), 32, nil), 32))
+	require.Equal(t, all, entries(t, dir))
 }

@@ -1,12 +1,11 @@
 package gguf
 
 import (
-	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
-	"sync"
 
+	"github.com/demi-weights/demi/internal/rawsink"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -46,17 +45,6 @@ func Split(infos []tensor.Info, maxBytes int64, o *WriteOptions) ([]Shard, error
 	return shards, nil
 }
 
-// A setSink writes a split set.
-type setSink struct {
-	prefix   string
-	maxBytes int64
-	opts     *WriteOptions
-	shards   []Shard
-	sinks    []*fileSink
-	of       []int      // shard of each tensor
-	mu       sync.Mutex // of what begins and ends the set
-}
-
 // CreateSet returns a Sink that writes a split set: name without ".gguf" is the
 // prefix of ShardName, and Split with maxBytes says which tensors share a
 // shard. If there is one shard only, it is the plain file name.gguf.
@@ -68,108 +56,49 @@ type setSink struct {
 // durable; the first one, without which the others cannot be opened, appears
 // last.
 func CreateSet(name string, maxBytes int64, o *WriteOptions) tensor.Sink {
-	return &setSink{prefix: strings.TrimSuffix(name, ".gguf"), maxBytes: maxBytes, opts: o}
+	prefix := strings.TrimSuffix(name, ".gguf")
+	return rawsink.NewSet(format, func(infos []tensor.Info, meta tensor.Metadata) (*rawsink.SetLayout, error) {
+		meta = withoutSplit(meta)
+		if _, err := Plan(infos, meta, o); err != nil { // also finds names that come twice across shards
+			return nil, inFile(prefix+".gguf", err)
+		}
+		shards, err := Split(infos, maxBytes, o)
+		if err != nil {
+			return nil, inFile(prefix+".gguf", err)
+		}
+		return o.planSet(prefix, shards, infos, meta)
+	})
 }
 
-func (s *setSink) Ordered() bool { return false }
-
-func (s *setSink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sinks != nil {
-		return errBegun
-	}
-	meta = withoutSplit(meta)
-	if _, err := Plan(infos, meta, s.opts); err != nil { // also finds names that come twice across shards
-		return inFile(s.prefix+".gguf", err)
-	}
-	shards, err := Split(infos, s.maxBytes, s.opts)
-	if err != nil {
-		return inFile(s.prefix+".gguf", err)
-	}
-	s.shards, s.of = shards, make([]int, 0, len(infos))
-	for no := range shards {
-		if err := s.beginShard(no, infos, meta); err != nil {
-			s.abort()
-			return err
+// planSet lays out the files of a set; the first one is the last to appear.
+func (o *WriteOptions) planSet(prefix string, shards []Shard, infos []tensor.Info, meta tensor.Metadata) (*rawsink.SetLayout, error) {
+	set := &rawsink.SetLayout{}
+	for no, shard := range shards {
+		name, keys := prefix+".gguf", meta
+		if len(shards) > 1 {
+			name, keys = ShardName(prefix, no+1, len(shards)), splitMeta(meta, no, len(shards), len(infos))
+		}
+		layout, err := o.planFile(name, infos[shard.From:shard.To], keys)
+		if err != nil {
+			return nil, err
+		}
+		set.Files = append(set.Files, rawsink.Shard{Name: name, Layout: layout})
+		set.Order = append(set.Order, len(shards)-1-no)
+		for i := range shard.To - shard.From {
+			set.Places = append(set.Places, rawsink.Place{File: no, Tensor: i})
 		}
 	}
-	return nil
+	return set, nil
 }
 
-// beginShard starts the sink of one shard.
-func (s *setSink) beginShard(no int, infos []tensor.Info, meta tensor.Metadata) error {
-	shard := s.shards[no]
-	for range shard.To - shard.From {
-		s.of = append(s.of, no)
+// splitMeta returns the metadata of shard no, counted from 0: the keys of the
+// set are in the order of llama-gguf-split.
+func splitMeta(meta tensor.Metadata, no, shards, tensors int) tensor.Metadata {
+	if no > 0 {
+		meta = nil
 	}
-	name := s.prefix + ".gguf"
-	if len(s.shards) > 1 {
-		name = ShardName(s.prefix, no+1, len(s.shards))
-		if no > 0 {
-			meta = nil
-		}
-		meta = append(meta[:len(meta):len(meta)],
-			tensor.Entry{Key: keySplitNo, Value: uint16(no)},
-			tensor.Entry{Key: keySplitTensors, Value: int32(len(infos))},
-			tensor.Entry{Key: keySplitCount, Value: uint16(len(s.shards))}) // the order of llama-gguf-split
-	}
-	sink := &fileSink{name: name, opts: s.opts}
-	s.sinks = append(s.sinks, sink)
-	return sink.Begin(infos[shard.From:shard.To], meta)
-}
-
-func (s *setSink) Write(i int, off int64, p []byte) error {
-	if i < 0 || i >= len(s.of) {
-		return fmt.Errorf("gguf: write to tensor %d of %d", i, len(s.of))
-	}
-	no := s.of[i]
-	return s.sinks[no].Write(i-s.shards[no].From, off, p)
-}
-
-// Finish checks that all shards are complete before it puts any of them in its
-// place.
-func (s *setSink) Finish([]tensor.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sinks == nil {
-		return errNotBegun
-	}
-	for _, sink := range s.sinks {
-		if err := sink.whole(); err != nil {
-			return err
-		}
-	}
-	for no := len(s.sinks) - 1; no >= 0; no-- {
-		if err := s.sinks[no].Finish(nil); err != nil {
-			return errors.Join(err, s.retreat(no+1))
-		}
-	}
-	return nil
-}
-
-// retreat removes the shards from number no on, which have taken their places:
-// without those before them they are of no use.
-func (s *setSink) retreat(no int) error {
-	var errs []error
-	for _, sink := range s.sinks[no:] {
-		errs = append(errs, os.Remove(sink.name))
-	}
-	s.abort()
-	return errors.Join(errs...)
-}
-
-func (s *setSink) Abort() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.abort()
-}
-
-func (s *setSink) abort() {
-	for _, sink := range s.sinks {
-		sink.Abort()
-	}
-	if s.sinks == nil {
-		s.sinks = []*fileSink{}
-	}
+	return append(slices.Clip(meta),
+		tensor.Entry{Key: keySplitNo, Value: uint16(no)},
+		tensor.Entry{Key: keySplitTensors, Value: int32(tensors)},
+		tensor.Entry{Key: keySplitCount, Value: uint16(shards)})
 }

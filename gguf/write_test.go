@@ -320,105 +320,38 @@ func TestRefusals(t *testing.T) {
 		sink.Abort()
 	}
 	require.Zero(t, out.Len())
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, entries)
+	require.Empty(t, entries(t, dir))
 }
 
-// TestEveryByteOnce checks that a sink counts what it gets.
-func TestEveryByteOnce(t *testing.T) {
-	p := make([]byte, 100)
-	type write struct {
-		i   int
-		off int64
-		n   int
-	}
-	good := []write{{0, 0, 20}, {0, 20, 20}, {1, 0, 7}}
-	bad := map[string][]write{
-		"missing at the end":    {{0, 0, 40}, {1, 0, 6}},
-		"missing at the start":  {{0, 1, 39}, {1, 0, 7}},
-		"missing in the middle": {{0, 0, 10}, {0, 11, 29}, {1, 0, 7}},
-		"missing tensor":        {{0, 0, 40}},
-		"nothing at all":        {},
-		"twice":                 {{0, 0, 20}, {0, 0, 20}, {0, 20, 20}, {1, 0, 7}},
-		"overlap":               {{0, 0, 20}, {0, 19, 21}, {1, 0, 7}},
-		"beyond":                {{0, 0, 41}},
-		"far beyond":            {{0, math.MaxInt64, 1}},
-		"before":                {{0, -1, 1}},
-		"no such tensor":        {{2, 0, 1}},
-		"negative tensor":       {{-1, 0, 1}},
-	}
-	dir := t.TempDir()
-	run := func(s tensor.Sink, list []write) error {
-		m := small()
-		require.NoError(t, s.Begin(m.infos, m.meta))
-		require.Error(t, s.Begin(m.infos, m.meta), "a second Begin")
-		for _, w := range list {
-			if err := s.Write(w.i, w.off, p[:w.n]); err != nil {
-				s.Abort()
-				return err
-			}
-		}
-		err := s.Finish(nil)
-		s.Abort()
-		return err
-	}
-	for name, list := range bad {
-		require.Error(t, run(gguf.Create(filepath.Join(dir, "a.gguf"), nil), list), name)
-		require.Error(t, run(gguf.NewWriter(io.Discard, nil), list), name)
-		require.Error(t, run(gguf.CreateSet(filepath.Join(dir, "a"), 8, nil), list), name)
-	}
-	entries, err := os.ReadDir(dir)
+func entries(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, entries)
-
-	require.NoError(t, run(gguf.NewWriter(io.Discard, nil), good))
-	require.Error(t, run(gguf.NewWriter(io.Discard, nil), []write{good[1], good[0], good[2]}), "a stream is in order")
-	require.NoError(t, run(gguf.Create(filepath.Join(dir, "a.gguf"), nil), []write{good[2], good[1], good[0]}))
-	require.NoError(t, run(gguf.CreateSet(filepath.Join(dir, "b"), 8, nil), []write{good[2], good[1], good[0]}))
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
-// TestBeforeAndAfter checks calls at the wrong time.
-func TestBeforeAndAfter(t *testing.T) {
+// TestSinks: every kind of sink counts bytes and calls, as internal/rawsink
+// tests; here that errors name what they are about, and that Abort leaves
+// nothing.
+func TestSinks(t *testing.T) {
 	dir := t.TempDir()
-	for i, make := range []func() tensor.Sink{
-		func() tensor.Sink { return gguf.Create(filepath.Join(dir, "a.gguf"), nil) },
-		func() tensor.Sink { return gguf.NewWriter(io.Discard, nil) },
-		func() tensor.Sink { return gguf.CreateSet(filepath.Join(dir, "s"), 8, nil) },
+	lacking := small()
+	lacking.data[1] = lacking.data[1][:6]
+	file, set := filepath.Join(dir, "a.gguf"), filepath.Join(dir, "m")
+	for place, sink := range map[string]tensor.Sink{
+		file + ": ":                      gguf.Create(file, nil),
+		gguf.ShardName(set, 2, 2) + ": ": gguf.CreateSet(set, 8, nil),
+		"":                               gguf.NewWriter(io.Discard, nil),
 	} {
-		s := make()
-		require.Error(t, s.Write(0, 0, []byte{1}), i)
-		require.Error(t, s.Finish(nil), i)
-		s.Abort()
-		require.Error(t, s.Begin(small().infos, nil), "Begin after Abort, %d", i)
-		s = make()
-		require.NoError(t, small().write(s, 8), i)
-		s.Abort()
-		require.Error(t, s.Write(0, 0, []byte{1}), i)
-		require.Error(t, s.Finish(nil), i)
-	}
-	_, err := os.Stat(filepath.Join(dir, "a.gguf"))
-	require.NoError(t, err, "Abort after Finish does nothing")
-}
-
-// failing takes some bytes, then fails.
-type failing struct{ left int }
-
-func (f *failing) Write(p []byte) (int, error) {
-	if f.left -= len(p); f.left < 0 {
-		return 0, errors.New("pipe is gone")
-	}
-	return len(p), nil
-}
-
-func TestWriterFails(t *testing.T) {
-	for left := range 260 {
-		err := small().write(gguf.NewWriter(&failing{left}, nil), 8)
-		if left < 256 {
-			require.ErrorContains(t, err, "pipe is gone", left)
-		} else {
-			require.NoError(t, err)
-		}
+		require.Equal(t, place == "", sink.Ordered())
+		require.EqualError(t, sink.Finish(nil), "gguf: not begun, or ended")
+		require.EqualError(t, lacking.write(sink, 100), place+`tensor "b": byte 6 of 7 has not been written`)
+		require.EqualError(t, sink.Begin(lacking.infos, nil), "gguf: Begin was called before")
+		sink.Abort()
+		require.Empty(t, entries(t, dir))
 	}
 }
 
@@ -439,34 +372,4 @@ func TestFileType(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	require.Equal(t, []int{0, 1}, gguf.Order(small().infos, nil))
-}
-
-// TestAbortWhileWriting: Abort waits for writes and ends those to come;
-// nothing is left behind.
-func TestAbortWhileWriting(t *testing.T) {
-	dir := t.TempDir()
-	m := &model{}
-	for i := range 4 {
-		m.add(tensor.Info{Name: fmt.Sprint(i), DType: tensor.I8, Shape: []int64{4096}}, make([]byte, 4096))
-	}
-	for i, make := range []func() tensor.Sink{
-		func() tensor.Sink { return gguf.Create(filepath.Join(dir, "a.gguf"), nil) },
-		func() tensor.Sink { return gguf.CreateSet(filepath.Join(dir, "s"), 4096, nil) },
-	} {
-		s := make()
-		require.NoError(t, s.Begin(m.infos, nil))
-		var wg sync.WaitGroup
-		for w := range 4 {
-			wg.Go(func() {
-				for k := int64(0); k < 64 && s.Write(w, 64*k, m.data[w][:64]) == nil; k++ {
-				}
-			})
-		}
-		wg.Go(s.Abort)
-		wg.Wait()
-		require.Error(t, s.Finish(nil), i)
-		left, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		require.Empty(t, left, i)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,27 +42,18 @@ func manyTensors(t testing.TB, n int) (sparse, int64) {
 	return sparse{l.Header}, l.Size
 }
 
-// TestOpenManyTensors: 100,000 tensors take less than 0.5 s of a processor and
-// less than 10 times the header's size in memory.
+// TestOpenManyTensors: 100,000 tensors take less than 10 times the header's
+// size in memory.
 func TestOpenManyTensors(t *testing.T) {
 	r, size := manyTensors(t, 100_000)
-	header, best := uint64(len(r.head)), time.Hour
-	for range 3 {
-		var f *safetensors.File
-		start := cpuTime()
-		total := allocated(func() {
-			var err error
-			f, err = safetensors.NewFile(r, size, nil)
-			require.NoError(t, err)
-		})
-		best = min(best, cpuTime()-start)
+	header := uint64(len(r.head))
+	total := allocated(func() {
+		f, err := safetensors.NewFile(r, size, nil)
+		require.NoError(t, err)
 		require.Len(t, f.Tensors(), 100_000)
-		require.Less(t, total, 10*header, "all that was ever allocated")
-		t.Logf("header %d bytes, %v, %.1f times the header allocated", header, best, float64(total)/float64(header))
-	}
-	if !raceEnabled && !testing.Short() { // emulated processors are slower
-		require.Less(t, best, 500*time.Millisecond)
-	}
+	})
+	require.Less(t, total, 10*header, "all that was ever allocated")
+	t.Logf("header of %d bytes, %.1f times that allocated", header, float64(total)/float64(header))
 }
 
 func BenchmarkOpen(b *testing.B) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/internal/sniff"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -75,7 +75,7 @@ func Open(name string, opts *Options) (*File, error) {
 		o = *opts
 	}
 	o.Name = name
-	file, size, err := openRegular(name)
+	file, size, err := regular.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -86,27 +86,6 @@ func Open(name string, opts *Options) (*File, error) {
 	}
 	f.closer = file
 	return f, nil
-}
-
-// openRegular opens a file that has a size. A pipe is not opened at all: that
-// would wait for its writer.
-func openRegular(name string) (file *os.File, size int64, err error) {
-	st, err := os.Stat(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !st.Mode().IsRegular() {
-		err = fmt.Errorf("%w: not a regular file (%v)", tensor.ErrUnsupported, st.Mode().Type())
-		return nil, 0, &tensor.FileError{File: name, Offset: -1, Err: err}
-	}
-	if file, err = os.Open(name); err != nil {
-		return nil, 0, err
-	}
-	if st, err = file.Stat(); err != nil {
-		file.Close()
-		return nil, 0, err
-	}
-	return file, st.Size(), nil
 }
 
 // NewFile reads the header of a file of size bytes. r must stay valid while

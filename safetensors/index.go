@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -186,7 +187,7 @@ func appendASCII(p []byte, s string) []byte {
 
 // readIndex reads an index file of limit bytes at most.
 func readIndex(name string, limit uint64) (*Index, error) {
-	file, size, err := openRegular(name)
+	file, size, err := regular.Open(name)
 	if err != nil {
 		return nil, err
 	}

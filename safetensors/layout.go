@@ -49,7 +49,6 @@ type Layout struct {
 	Header []byte // up to the first tensor: length, JSON text, padding
 	Size   int64  // of the whole file, in bytes
 	starts []int64
-	sizes  []int64
 }
 
 // Offset returns where tensor i begins, from the start of the file.
@@ -89,17 +88,22 @@ func Order(infos []tensor.Info, o *WriteOptions) []int {
 // than MaxHeader bytes. Its parts are *tensor.FileError, without a file, and
 // wrap tensor.ErrUnsupported or tensor.ErrFormat.
 func Plan(infos []tensor.Info, meta tensor.Metadata, o *WriteOptions) (*Layout, error) {
+	return planWithin(MaxHeader, infos, meta, o)
+}
+
+// planWithin is Plan for a header of at most limit bytes.
+func planWithin(limit int, infos []tensor.Info, meta tensor.Metadata, o *WriteOptions) (*Layout, error) {
 	opts := o.orZero()
 	errs := checkTensors(infos, opts.Lenient)
 	if errs = append(errs, checkMetadata(meta)...); len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	l := &Layout{starts: make([]int64, len(infos)), sizes: make([]int64, len(infos))}
+	l := &Layout{starts: make([]int64, len(infos))}
 	data, err := l.stack(infos)
 	if err != nil {
 		return nil, err
 	}
-	if l.Header, err = l.header(infos, sorted(meta, !opts.NoFormat), opts.align()); err != nil {
+	if l.Header, err = l.header(infos, sorted(meta, !opts.NoFormat), opts.align(), limit); err != nil {
 		return nil, err
 	}
 	for i := range l.starts {
@@ -214,7 +218,7 @@ func sorted(meta tensor.Metadata, format bool) tensor.Metadata {
 // stack sets the offsets from the start of the data and returns its length.
 func (l *Layout) stack(infos []tensor.Info) (next int64, err error) {
 	for i := range infos {
-		l.starts[i], l.sizes[i] = next, infos[i].Size
+		l.starts[i] = next
 		var ok bool
 		if next, ok = tensor.AddSize(next, infos[i].Size); !ok {
 			return 0, cannotHold(infos[i].Name, "data would end beyond 2^63")
@@ -224,16 +228,16 @@ func (l *Layout) stack(infos []tensor.Info) (next int64, err error) {
 }
 
 // header returns the length and the JSON text, padded with spaces so that the
-// data begins on a multiple of align.
-func (l *Layout) header(infos []tensor.Info, meta tensor.Metadata, align int) ([]byte, error) {
+// data begins on a multiple of align. The text may have limit bytes.
+func (l *Layout) header(infos []tensor.Info, meta tensor.Metadata, align, limit int) ([]byte, error) {
 	p := make([]byte, lengthSize, lengthSize+sizeHint(infos))
 	p = append(p, '{')
 	if len(meta) > 0 {
 		p = appendMeta(p, meta)
 	}
 	for i := range infos {
-		if len(p) > lengthSize+MaxHeader {
-			return nil, cannotHold("", "header has more than %d bytes after %d of %d tensors: write several files", MaxHeader, i, len(infos))
+		if len(p) > lengthSize+limit {
+			return nil, cannotHold("", "header has more than %d bytes after %d of %d tensors: write several files", limit, i, len(infos))
 		}
 		p = l.appendTensor(p, &infos[i], i)
 	}
@@ -241,8 +245,8 @@ func (l *Layout) header(infos []tensor.Info, meta tensor.Metadata, align int) ([
 	for len(p)%align != 0 {
 		p = append(p, ' ')
 	}
-	if n := len(p) - lengthSize; n > MaxHeader {
-		return nil, cannotHold("", "header has %d bytes, at most %d can be read: write several files", n, MaxHeader)
+	if n := len(p) - lengthSize; n > limit {
+		return nil, cannotHold("", "header has %d bytes, at most %d can be read: write several files", n, limit)
 	}
 	binary.LittleEndian.PutUint64(p, uint64(len(p)-lengthSize))
 	return p, nil
@@ -284,7 +288,7 @@ func (l *Layout) appendTensor(p []byte, in *tensor.Info, i int) []byte {
 	}
 	p = append(p, `],"data_offsets":[`...)
 	p = append(strconv.AppendInt(p, l.starts[i], 10), ',')
-	p = strconv.AppendInt(p, l.starts[i]+l.sizes[i], 10)
+	p = strconv.AppendInt(p, l.starts[i]+in.Size, 10)
 	return append(p, `]}`...)
 }
 
