@@ -21,14 +21,15 @@ type caster struct {
 	options   Options
 	quantised map[string]bool // modules that hold tensors of small floats or integers
 	mixed     bool            // the source has F32 and 16-bit floats
+	llama     bool            // the output is for llama.cpp
 }
 
 // smallF32 is the number of elements below which an F32 tensor in a source of
 // mixed types is taken to be in F32 on purpose.
 const smallF32 = 1 << 20
 
-func newCaster(infos []tensor.Info, o Options) *caster {
-	c := &caster{options: o, quantised: map[string]bool{}}
+func newCaster(infos []tensor.Info, o Options, llama bool) *caster {
+	c := &caster{options: o, quantised: map[string]bool{}, llama: llama}
 	var f32, half bool
 	for _, in := range infos {
 		f32 = f32 || in.DType == tensor.F32
@@ -91,7 +92,7 @@ func (c *caster) exception(in tensor.Info) (reason string, mayWiden bool) {
 	case c.options.Pure:
 	case c.companion(in.Name):
 		return "belongs to a quantised tensor", false
-	case c.options.Format == GGUF && wantsF32(in):
+	case c.llama && wantsF32(in):
 		return "llama.cpp keeps it wide", true
 	case c.mixed && in.DType == tensor.F32 && in.Elements() < smallF32:
 		return "small F32 beside 16-bit floats", false

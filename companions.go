@@ -46,7 +46,7 @@ func copyCompanions(dst *atomicfile.Dir, c *Checkpoint, p *Plan) error {
 func companionFile(name string) bool {
 	ext := strings.ToLower(filepath.Ext(name))
 	switch {
-	case strings.HasPrefix(name, "."), FormatOf(name) != "", strings.HasSuffix(name, ".index.json"):
+	case strings.HasPrefix(name, "."), FormatOf(name) != "", strings.HasSuffix(name, indexSuffix):
 		return false
 	case ext == ".json":
 		return true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/internal/valuehash"
@@ -73,7 +74,9 @@ type conversion struct {
 	grid    *tile.Grid
 	workers []worker
 	window  int
-	spare   chan []byte // output buffers that wait, for sinks that want order
+	spare   chan []byte         // output buffers that wait, for sinks that want order
+	tiles   tileSink            // the sink, if it takes tiles that are encoded; else nil
+	encoded chan *store.Encoded // those that wait
 	records []tensor.Record
 	done    int // records before this one are complete
 	root    valuehash.Root
@@ -127,6 +130,9 @@ func (v *conversion) divide() error {
 	if v.sink.Ordered() {
 		each += 2 * queued
 	}
+	if v.plan.Options.Format == Demi {
+		each += encoderMemory
+	}
 	n := v.options.Workers
 	if v.options.MaxMemory > 0 && each > 0 {
 		n = int(min(int64(n), v.options.MaxMemory/each))
@@ -135,9 +141,12 @@ func (v *conversion) divide() error {
 		return fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, v.options.MaxMemory, each)
 	}
 	v.workers, v.window = make([]worker, n), 2*n
-	v.spare = make(chan []byte, v.window)
+	v.spare, v.encoded = make(chan []byte, v.window), make(chan *store.Encoded, v.window)
 	return nil
 }
+
+// encoderMemory is about what a store.TileEncoder holds.
+const encoderMemory = 512 << 10
 
 // memory returns the bytes of the buffers that a tile of t takes, and those of
 // its output among them.
@@ -154,6 +163,7 @@ func (v *conversion) run(ctx context.Context) error {
 	if err := v.sink.Begin(v.plan.Infos(), v.plan.Meta); err != nil {
 		return err
 	}
+	v.tiles = encoder(v.sink)
 	if len(v.records) > 0 {
 		v.root = v.newRoot(0)
 	}
@@ -189,6 +199,22 @@ func (v *conversion) complete(i int) {
 	}
 }
 
+// A tileSink is a Sink for which the workers do the encoding, while a tile is in
+// their cache.
+type tileSink interface {
+	NewTileEncoder() *store.TileEncoder
+	Append(i int, off int64, e *store.Encoded) error
+}
+
+// encoder returns s as a tileSink, or nil. s has begun.
+func encoder(s tensor.Sink) tileSink {
+	if d, ok := s.(*dirSink); ok {
+		s = d.Sink
+	}
+	t, _ := s.(tileSink)
+	return t
+}
+
 // A tileResult is what a worker has found and, for a sink that wants order,
 // made.
 type tileResult struct {
@@ -196,7 +222,8 @@ type tileResult struct {
 	leaves [leavesPerTile]valuehash.Leaf
 	n      int // of leaves
 	off    int64
-	out    []byte // nil if it has been written
+	out    []byte // nil if it has been written or encoded
+	tile   *store.Encoded
 }
 
 // leavesPerTile is that of the widest output, F64.
@@ -220,11 +247,27 @@ func (v *conversion) tile(_ context.Context, number int, k int64) (r tileResult,
 		r.off = off / int64(t.In.DType.Bits()) * int64(t.Out.DType.Bits())
 	}
 	r.n = len(valuehash.AppendLeaves(r.leaves[:0], out))
-	if v.sink.Ordered() {
+	switch {
+	case v.tiles != nil:
+		r.tile, err = v.encode(w, i, r.off, out)
+	case v.sink.Ordered():
 		r.out = v.copyOf(out)
-		return r, nil
+	default:
+		err = v.sink.Write(i, r.off, out)
 	}
-	return r, v.sink.Write(i, r.off, out)
+	return r, err
+}
+
+func (v *conversion) encode(w *worker, i int, off int64, out []byte) (e *store.Encoded, err error) {
+	select {
+	case e = <-v.encoded:
+	default:
+		e = new(store.Encoded)
+	}
+	if w.encoder == nil {
+		w.encoder = v.tiles.NewTileEncoder()
+	}
+	return e, w.encoder.Encode(e, i, off, out)
 }
 
 // copyOf keeps an output until its turn comes.
@@ -244,21 +287,31 @@ func (v *conversion) collect(i int, r tileResult) error {
 	if s := v.records[i].Stats; s != nil {
 		s.Merge(&r.stats)
 	}
-	if r.out == nil {
-		return nil
+	switch {
+	case r.tile != nil:
+		err := v.tiles.Append(i, r.off, r.tile)
+		recycle(v.encoded, r.tile)
+		return err
+	case r.out != nil:
+		err := v.sink.Write(i, r.off, r.out)
+		recycle(v.spare, r.out)
+		return err
 	}
-	err := v.sink.Write(i, r.off, r.out)
+	return nil
+}
+
+func recycle[T any](pool chan T, x T) {
 	select {
-	case v.spare <- r.out:
+	case pool <- x:
 	default:
 	}
-	return err
 }
 
 // A worker is the memory of one goroutine.
 type worker struct {
 	in, out []byte
 	meter   verify.Meter
+	encoder *store.TileEncoder
 }
 
 // grow returns n bytes of a buffer, which it makes larger if it must.

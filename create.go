@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/demi-weights/demi/codec"
+	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/safetensors"
@@ -28,8 +30,11 @@ type CreateOptions struct {
 	// MaxShard is the size of a shard in bytes, for directories; 0 means
 	// DefaultMaxShard, negative no limit.
 	MaxShard int64
-	// Align is the alignment of the tensors in a GGUF file; 0 means 32.
+	// Align is the alignment of the tensors in a GGUF file or in a store; 0
+	// means 32 and 64.
 	Align int64
+	// Level is how hard a store is compressed.
+	Level codec.Level
 }
 
 // Create returns a Sink for the output of a plan for c. A path with the
@@ -53,8 +58,11 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if FormatOf(path) == "" {
 		return &dirSink{path: path, plan: p, source: c, options: *o}, nil
 	}
-	if p.Options.Format == GGUF {
+	switch p.Options.Format {
+	case GGUF:
 		return gguf.Create(path, o.gguf()), nil
+	case Demi:
+		return store.Create(path, o.store()), nil
 	}
 	return safetensors.Create(path, p.safetensors()), nil
 }
@@ -65,10 +73,18 @@ func NewWriter(w io.Writer, p *Plan, o *CreateOptions) tensor.Sink {
 	if o == nil {
 		o = &CreateOptions{}
 	}
-	if p.Options.Format == GGUF {
+	switch p.Options.Format {
+	case GGUF:
 		return gguf.NewWriter(w, o.gguf())
+	case Demi:
+		return store.NewWriter(w, o.store())
 	}
 	return safetensors.NewWriter(w, p.safetensors())
+}
+
+// store leaves the hashes to Convert, which has them in the records.
+func (o *CreateOptions) store() *store.WriteOptions {
+	return &store.WriteOptions{Align: o.Align, Level: o.Level, Hash: store.HashRecords}
 }
 
 func (o *CreateOptions) gguf() *gguf.WriteOptions { return &gguf.WriteOptions{Align: o.Align} }
@@ -89,7 +105,7 @@ func checkOutput(path string, f Format) error {
 	case FormatOf(path) != "" && FormatOf(path) != f:
 		return fmt.Errorf("%w: %s is not the name of a %s file", ErrOutput, path, f)
 	case slices.Contains(foreignExtensions, ext):
-		return fmt.Errorf("%w: %s: files of kind %s are not written; use .safetensors or .gguf, or the name of a directory", ErrOutput, path, ext)
+		return fmt.Errorf("%w: %s: files of kind %s are not written; use .safetensors, .gguf or .demi, or the name of a directory", ErrOutput, path, ext)
 	}
 	return nil
 }
@@ -159,7 +175,7 @@ type dirSink struct {
 	dir         *atomicfile.Dir
 }
 
-func (s *dirSink) Ordered() bool { return false }
+func (s *dirSink) Ordered() bool { return s.plan.Options.Format == Demi }
 
 func (s *dirSink) Begin(infos []tensor.Info, meta tensor.Metadata) (err error) {
 	if s.dir, err = atomicfile.CreateDir(s.path); err != nil {
@@ -169,9 +185,12 @@ func (s *dirSink) Begin(infos []tensor.Info, meta tensor.Metadata) (err error) {
 	if limit == 0 {
 		limit = DefaultMaxShard
 	}
-	if s.plan.Options.Format == GGUF {
+	switch s.plan.Options.Format {
+	case GGUF:
 		s.Sink = gguf.CreateSet(s.dir.Path("model.gguf"), limit, s.options.gguf())
-	} else {
+	case Demi:
+		s.Sink = store.CreateSet(s.dir.Path(""), "model", limit, s.options.store())
+	default:
 		o := s.plan.safetensors()
 		o.IndexMeta = s.source.indexMeta
 		s.Sink = safetensors.CreateSet(s.dir.Path(""), "model", limit, o)

@@ -34,9 +34,7 @@ func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
 		return err
 	}
 	p.arrange()
-	if p.Options.Format == GGUF {
-		p.setFileType()
-	}
+	p.setFileType()
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
@@ -33,13 +34,32 @@ func Open(path string, o *OpenOptions) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if format == GGUF {
-		set, err := gguf.OpenSet(path, &gguf.Options{Lenient: o.Lenient, MaxHeader: o.MaxHeader})
-		if err != nil {
-			return nil, err
-		}
-		return newCheckpoint(set, GGUF, set.Warnings(), ggufSections(set)), nil
+	switch format {
+	case GGUF:
+		return openGGUF(path, o)
+	case Demi:
+		return openDemi(path, o)
 	}
+	return openSafetensors(path, o)
+}
+
+func openGGUF(path string, o *OpenOptions) (*Checkpoint, error) {
+	set, err := gguf.OpenSet(path, &gguf.Options{Lenient: o.Lenient, MaxHeader: o.MaxHeader})
+	if err != nil {
+		return nil, err
+	}
+	return newCheckpoint(set, GGUF, set.Warnings(), ggufSections(set)), nil
+}
+
+func openDemi(path string, o *OpenOptions) (*Checkpoint, error) {
+	set, err := store.OpenSet(path, &store.Options{MaxIndex: o.MaxHeader})
+	if err != nil {
+		return nil, err
+	}
+	return newCheckpoint(set, Demi, set.Warnings(), storeSections(set)), nil
+}
+
+func openSafetensors(path string, o *OpenOptions) (*Checkpoint, error) {
 	set, err := safetensors.OpenSet(path, &safetensors.Options{Lenient: o.Lenient, MaxHeader: o.MaxHeader})
 	if err != nil {
 		return nil, err
@@ -50,6 +70,9 @@ func Open(path string, o *OpenOptions) (*Checkpoint, error) {
 	}
 	return c, nil
 }
+
+// indexSuffix follows the extension of a format in the name of a set's index.
+const indexSuffix = ".index.json"
 
 // formatAt returns the format of what is at path. Safetensors stands for all
 // that is not GGUF: its reader says best what is wrong with it.
@@ -64,14 +87,21 @@ func formatAt(path string) (Format, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s: %w: it is not a regular file: a checkpoint is read at random places", path, tensor.ErrUnsupported)
 	}
+	if stem, ok := strings.CutSuffix(path, indexSuffix); ok && FormatOf(stem) != "" {
+		return FormatOf(stem), nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	var magic [4]byte
-	if _, err := io.ReadFull(f, magic[:]); err == nil && string(magic[:]) == "GGUF" {
+	var magic [5]byte
+	n, _ := io.ReadFull(f, magic[:])
+	switch head := string(magic[:n]); {
+	case strings.HasPrefix(head, "GGUF"):
 		return GGUF, nil
+	case head == "\x89Demi":
+		return Demi, nil
 	}
 	return Safetensors, nil
 }
@@ -85,18 +115,24 @@ func formatIn(dir string) (Format, error) {
 	}
 	found := map[Format][]string{}
 	for _, e := range entries {
-		if f := FormatOf(strings.TrimSuffix(e.Name(), ".index.json")); f != "" && !e.IsDir() {
+		if f := FormatOf(strings.TrimSuffix(e.Name(), indexSuffix)); f != "" && !e.IsDir() {
 			found[f] = append(found[f], e.Name())
 		}
 	}
-	switch {
-	case len(found[Safetensors]) > 0 && len(found[GGUF]) > 0:
-		return "", fmt.Errorf("%s: %w: the directory has safetensors and GGUF files (%s, %s): name one of them",
-			dir, tensor.ErrUnsupported, found[Safetensors][0], found[GGUF][0])
-	case len(found[GGUF]) > 0:
-		return GGUF, nil
+	var formats, examples []string
+	for _, f := range Formats() {
+		if len(found[f]) > 0 {
+			formats, examples = append(formats, string(f)), append(examples, found[f][0])
+		}
 	}
-	return Safetensors, nil
+	switch len(formats) {
+	case 0:
+		return Safetensors, nil
+	case 1:
+		return Format(formats[0]), nil
+	}
+	return "", fmt.Errorf("%s: %w: the directory has files of several formats, %s (%s): name one of them",
+		dir, tensor.ErrUnsupported, strings.Join(formats, " and "), strings.Join(examples, ", "))
 }
 
 // A Section says what one file of a checkpoint consists of, in bytes: Header,
@@ -104,7 +140,7 @@ func formatIn(dir string) (Format, error) {
 type Section struct {
 	File    string `json:"file"`
 	Size    int64  `json:"bytes"`
-	Header  int64  `json:"header_bytes"`    // before the first tensor
+	Header  int64  `json:"header_bytes"`    // what describes the tensors: a header, or header, index and footer of a store
 	Tensors int64  `json:"tensor_bytes"`    // of all tensors
 	Extra   int64  `json:"extra_bytes"`     // between and after the tensors: padding, trailing bytes
 	Align   int64  `json:"align,omitempty"` // of every tensor, where the format promises one
@@ -124,6 +160,19 @@ func newSection(name string, size, start int64, infos []tensor.Info) Section {
 func safetensorsSections(set *safetensors.Set) (list []Section) {
 	for _, f := range set.Files() {
 		list = append(list, newSection(f.Name(), f.Size(), f.Header().DataStart, f.Tensors()))
+	}
+	return list
+}
+
+func storeSections(set *store.Set) (list []Section) {
+	for _, f := range set.Files() {
+		s := Section{File: f.Name(), Size: f.Size(), Align: f.Align(), Version: store.Version}
+		s.Header = f.IndexSize() + 64
+		for t := range f.All() {
+			s.Tensors += t.Stored()
+		}
+		s.Extra = s.Size - s.Header - s.Tensors
+		list = append(list, s)
 	}
 	return list
 }

@@ -51,13 +51,14 @@ func (c *Choice) retype(d tensor.DType, reason string) error {
 // to decide, the Choice is undecided until Decide has been called.
 func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 	o = o.withDefaults(c.format)
-	if o.Format != c.format && !o.ContainerOnly {
+	from := ecosystem(c.format, c.Meta())
+	if o.Format != Demi && o.Format != from && !o.ContainerOnly {
 		return nil, fmt.Errorf("%w: %s to %s changes the container alone: tensor names, layouts and metadata stay those of the one ecosystem, and programs of the other will not find a model in it (allow it with container-only)",
-			tensor.ErrUnsupported, c.format, o.Format)
+			tensor.ErrUnsupported, from, o.Format)
 	}
 	p := &Plan{Options: o}
 	infos := c.src.Tensors()
-	table := newCaster(infos, o)
+	table := newCaster(infos, o, o.Format == GGUF || o.Format == Demi && from == GGUF)
 	choices := make([]Choice, len(infos))
 	for i, in := range infos {
 		to, reason, candidate := table.cast(in)
@@ -71,7 +72,7 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 	}
 	p.Tensors = choices
 	p.arrange()
-	return p, p.setMeta(c)
+	return p, p.setMeta(c.Meta(), from)
 }
 
 func (p *Plan) overflowDecides() bool {
@@ -89,10 +90,23 @@ func (p *Plan) arrange() {
 }
 
 func (p *Plan) order(infos []tensor.Info) []int {
-	if p.Options.Format == GGUF {
+	switch p.Options.Format {
+	case GGUF:
 		return gguf.Order(infos, nil)
+	case Demi:
+		return sourceOrder(p.Tensors)
 	}
 	return safetensors.Order(infos, p.safetensors())
+}
+
+// sourceOrder returns the order in which the tensors come in the source, so
+// that a store is read and written front to back.
+func sourceOrder(tensors []Choice) []int {
+	order := make([]int, len(tensors))
+	for i := range tensors {
+		order[tensors[i].Source] = i
+	}
+	return order
 }
 
 // Infos returns the tensors as they will be, in the order of the output.
@@ -130,17 +144,16 @@ const fileType = "general.file_type"
 
 // setMeta translates the metadata to the output format, and corrects the key
 // that names the type.
-func (p *Plan) setMeta(c *Checkpoint) (err error) {
-	meta := c.Meta()
+func (p *Plan) setMeta(meta tensor.Metadata, from Format) (err error) {
 	switch {
-	case p.Options.Format == c.format:
+	case p.Options.Format == from || p.Options.Format == Demi:
 		p.Meta = append(tensor.Metadata(nil), meta...)
 	case p.Options.Format == GGUF:
 		p.Meta, err = gguf.StringsToMetadata(meta)
 	default:
 		p.Meta, err = gguf.MetadataToStrings(meta)
 	}
-	if err == nil && p.Options.Format == GGUF {
+	if err == nil {
 		p.setFileType()
 	}
 	return err
@@ -148,7 +161,7 @@ func (p *Plan) setMeta(c *Checkpoint) (err error) {
 
 func (p *Plan) setFileType() {
 	for i := range p.Meta {
-		if p.Meta[i].Key != fileType {
+		if _, number := p.Meta[i].Value.(uint32); p.Meta[i].Key != fileType || !number {
 			continue
 		}
 		before, after := make([]tensor.Info, len(p.Tensors)), p.Infos()

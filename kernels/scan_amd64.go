@@ -32,8 +32,8 @@ func scanF32Arch(s *Scan, src []float32) int {
 		return 0
 	}
 	n := len(src) &^ 31
-	for i := 0; i < n; i += piece {
-		s.f32Piece(src[i:min(i+piece, n)])
+	for i := 0; i < n; i += Tile {
+		s.f32Piece(src[i:min(i+Tile, n)])
 	}
 	return n
 }

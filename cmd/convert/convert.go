@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/codec"
 	"github.com/demi-weights/demi/kernels"
 )
 
@@ -19,6 +21,7 @@ type convertFlags struct {
 	keep                                   []string
 	pure, force, containerOnly, canonical  bool
 	maxShard                               string
+	level                                  string
 	align                                  int64
 	dryRun                                 bool
 }
@@ -39,11 +42,12 @@ func convertCommand(a *app) *cobra.Command {
 	fs.StringVar(&f.subnormals, "subnormals", "keep", "results that are subnormal in the new type: keep, flush (to zero)")
 	fs.StringArrayVar(&f.keep, "keep", nil, "rule regex=type for tensor names; may be repeated, the first match wins")
 	fs.BoolVar(&f.pure, "pure", false, "cast every floating-point tensor, without exceptions")
-	fs.StringVar(&f.to, "to", "", "format of the output: safetensors, gguf (default by the extension of DST, else that of SRC)")
+	fs.StringVar(&f.to, "to", "", "format of the output: safetensors, gguf, demi (default by the extension of DST, else that of SRC)")
 	fs.BoolVar(&f.containerOnly, "container-only", false, "allow safetensors <-> GGUF, which leaves tensor names and layouts as they are")
 	fs.BoolVar(&f.canonical, "canonical", false, "lay safetensors out as the reference implementation does")
 	fs.StringVar(&f.maxShard, "max-shard-size", "5GB", "size of a shard, when DST is a directory")
-	fs.Int64Var(&f.align, "align", 0, "alignment of tensors in a GGUF file (default 32)")
+	fs.Int64Var(&f.align, "align", 0, "alignment of tensors in a GGUF file (default 32) or a .demi store (default 64)")
+	fs.StringVar(&f.level, "level", "fast", "compression of a .demi store: "+strings.Join(codec.Levels(), ", "))
 	fs.BoolVarP(&f.force, "force", "f", false, "replace DST if it is a file that exists")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the plan and write nothing")
 	return c
@@ -111,6 +115,12 @@ func oneOf(flag, value, no, yes string) (bool, error) {
 
 func (f *convertFlags) create() (o demi.CreateOptions, err error) {
 	o.Replace, o.Align = f.force, f.align
+	if f.align < 0 || f.align&(f.align-1) != 0 {
+		return o, usagef("--align %d is not a power of two", f.align)
+	}
+	if o.Level, err = codec.ParseLevel(f.level); err != nil {
+		return o, usageError{err}
+	}
 	if o.MaxShard, err = parseBytes("--max-shard-size", f.maxShard); err != nil {
 		return o, err
 	}
@@ -148,6 +158,9 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if err != nil {
 		return err
 	}
+	if err := checkFlags(cmd.Flags(), p.Options.Format); err != nil {
+		return err
+	}
 	sink, err := demi.Create(dst, p, c, &create) // before the scan: a mistake in DST should not cost one
 	if err != nil {
 		return err
@@ -167,6 +180,19 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	meter.stop()
 	return a.reportConversion(c, p, records, src, dst)
+}
+
+// checkFlags refuses flags that the output format has no use for, which its
+// user may be counting on.
+func checkFlags(set *pflag.FlagSet, f demi.Format) error {
+	for flag, formats := range map[string][]demi.Format{
+		"level": {demi.Demi}, "align": {demi.GGUF, demi.Demi}, "canonical": {demi.Safetensors},
+	} {
+		if set.Changed(flag) && !slices.Contains(formats, f) {
+			return usagef("--%s means nothing for a %s output", flag, f)
+		}
+	}
+	return nil
 }
 
 // swapped adds a hint where SRC is missing and DST is there.

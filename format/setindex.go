@@ -1,0 +1,96 @@
+package format
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/demi-weights/demi/internal/atomicfile"
+	"github.com/demi-weights/demi/internal/regular"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// An Index is the index of a set: the content of stem.demi.index.json. Files
+// are named without a directory; they are in that of the index.
+type Index struct {
+	Metadata struct {
+		// TotalSize is the bytes of all tensors, before compression.
+		TotalSize int64 `json:"total_size"`
+		// Digests has File.Digest of each file, in hexadecimal.
+		Digests map[string]string `json:"digests,omitempty"`
+	} `json:"metadata"`
+	// Files has the file of each tensor.
+	Files map[string]string `json:"weight_map"`
+}
+
+// ParseIndex reads an index. It refuses what is not strict JSON, names that
+// come twice, a missing weight_map, and file names that are not plain names of
+// files of a set. Members that it does not know are accepted.
+func ParseIndex(text []byte) (*Index, error) {
+	x := &Index{}
+	if err := json.Unmarshal(text, x); err != nil {
+		return nil, classed(tensor.ErrFormat, "index: %v", err)
+	}
+	if x.Files == nil {
+		return nil, classed(tensor.ErrFormat, "index: weight_map is missing")
+	}
+	for _, name := range x.Names() {
+		if err := checkFileName(name); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// Names returns the files of the set, sorted.
+func (x *Index) Names() []string {
+	return slices.Compact(slices.Sorted(maps.Values(x.Files)))
+}
+
+// AppendJSON appends the text of the index.
+func (x *Index) AppendJSON(p []byte) ([]byte, error) {
+	text, err := json.Marshal(x, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, err
+	}
+	return append(append(p, text...), '\n'), nil
+}
+
+// readIndex reads an index file of limit bytes at most.
+func readIndex(name string, limit int64) (*Index, error) {
+	file, size, err := regular.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if size > limit {
+		return nil, &tensor.FileError{File: name, Offset: -1, Err: classed(tensor.ErrLimit, "index of %d bytes, the limit is %d", size, limit)}
+	}
+	text, err := io.ReadAll(io.LimitReader(file, size))
+	if err != nil {
+		return nil, err
+	}
+	x, err := ParseIndex(text)
+	if err != nil {
+		return nil, &tensor.FileError{File: name, Offset: -1, Err: err}
+	}
+	return x, nil
+}
+
+func writeFile(name string, text []byte) error {
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		f.Abort()
+		return err
+	}
+	return f.Commit()
+}
+
+var errStale = errors.New("the index is stale")
