@@ -75,3 +75,42 @@ func TestStoreIsSmaller(t *testing.T) {
 	require.Equal(t, values(t, parse(t, plain)), values(t, c.Source()))
 	require.Len(t, records, c.Len())
 }
+
+// TestDamageIsFound changes every seventh byte of a store: conversion and
+// comparison fail, or nothing has changed.
+func TestDamageIsFound(t *testing.T) {
+	dir := t.TempDir()
+	path, bad := filepath.Join(dir, "m.demi"), filepath.Join(dir, "bad.demi")
+	p, err := demi.NewPlan(new(mem).f32("w", weights(3000, 1)...).checkpoint(), demi.Options{Format: demi.Demi, Target: demi.To(tensor.BF16)})
+	require.NoError(t, err)
+	c := new(mem).f32("w", weights(3000, 1)...).checkpoint()
+	sink, err := demi.Create(path, p, c, nil)
+	require.NoError(t, err)
+	_, err = demi.Convert(t.Context(), c, sink, p, nil)
+	require.NoError(t, err)
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+	want := values(t, open(t, path).Source())
+	found := 0
+	var place *tensor.FileError
+	for i := 0; i < len(good); i += 7 {
+		changed := append([]byte(nil), good...)
+		changed[i] ^= 1 << (i % 8)
+		require.NoError(t, os.WriteFile(bad, changed, 0o666))
+		c, err := demi.Open(bad, nil)
+		if err != nil {
+			require.ErrorAs(t, err, &place)
+			found++
+			continue
+		}
+		out, _, err := convert(t, c, demi.Options{Target: demi.Keep, Format: demi.Safetensors}, nil)
+		if err != nil {
+			require.ErrorAs(t, err, &place)
+			found++
+		} else {
+			require.Equal(t, want, values(t, parse(t, out)), "byte %d", i)
+		}
+		require.NoError(t, c.Close())
+	}
+	require.Greater(t, found, len(good)/7*9/10, "only padding does not matter")
+}

@@ -154,7 +154,10 @@ func (f *File) readSome(i int, p []byte, off int64) (n int, err error) {
 	}
 	defer f.slots.put(c)
 	if skip == 0 && int64(len(p)) >= b.Size && !c.holds(i, k) {
-		return int(b.Size), f.readBlock(c, i, k, &b, p[:b.Size])
+		if err := f.readBlock(c, i, k, &b, p[:b.Size]); err != nil {
+			return 0, err
+		}
+		return int(b.Size), nil
 	}
 	if err := f.load(c, i, k, &b); err != nil {
 		return 0, err

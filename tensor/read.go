@@ -11,8 +11,8 @@ import (
 // too soon are ErrTruncated.
 func ReadFull(src Source, i int, p []byte, off int64) error {
 	n, err := src.Data(i).ReadAt(p, off)
-	if n == len(p) {
-		return nil
+	if n == len(p) && (err == nil || errors.Is(err, io.EOF)) {
+		return nil // an error beside all the bytes, such as a checksum, counts
 	}
 	file, start := src.Place(i)
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
