@@ -126,8 +126,11 @@ func correctDType(text []byte, d tensor.DType) []byte {
 		isName := kind == '{' && n%2 == 1 && tok.Kind() == '"'
 		if (key == "torch_dtype" || key == "dtype") && !isName && tok.Kind() == '"' && floatName(tok.String()) {
 			end := int(dec.InputOffset())
-			start := end - len(tok.String()) - 2 // these names have no escapes
+			start := bytes.LastIndexByte(text[:end-1], '"') // no type has a quotation mark in its name
 			out = append(append(out, text[done:start]...), '"')
+			if strings.HasPrefix(tok.String(), "torch.") {
+				out = append(out, "torch."...)
+			}
 			out = append(append(out, torchNames[d]...), '"')
 			done = end
 		}

@@ -115,9 +115,10 @@ func TestNothingIsOverwritten(t *testing.T) {
 func TestConfigIsCorrectedInPlace(t *testing.T) {
 	for _, x := range []struct{ before, after string }{
 		{`{"torch_dtype": "float32", "a": 1}`, `{"torch_dtype": "bfloat16", "a": 1}`},
-		{"{\n \"dtype\" :\t\"torch.float32\",\n \"text_config\": {\"torch_dtype\": \"float16\"}}\n", "{\n \"dtype\" :\t\"bfloat16\",\n \"text_config\": {\"torch_dtype\": \"bfloat16\"}}\n"},
+		{"{\n \"dtype\" :\t\"torch.float32\",\n \"text_config\": {\"torch_dtype\": \"float16\"}}\n", "{\n \"dtype\" :\t\"torch.bfloat16\",\n \"text_config\": {\"torch_dtype\": \"bfloat16\"}}\n"},
 		{`{"a": "torch_dtype", "b": "float32"}`, `{"a": "torch_dtype", "b": "float32"}`},
 		{`{"torch_dtype": "auto", "dtype": null, "x": ["dtype", "float32"]}`, `{"torch_dtype": "auto", "dtype": null, "x": ["dtype", "float32"]}`},
+		{`{"torch_dtype": "\u0066loat32", "a": "float32"}`, `{"torch_dtype": "bfloat16", "a": "float32"}`},
 		{`not JSON "torch_dtype": "float32"`, `not JSON "torch_dtype": "float32"`},
 		{`{"torch_dtype": "float32"`, `{"torch_dtype": "float32"`},
 	} {

@@ -1,6 +1,9 @@
 package tensor
 
-import "math"
+import (
+	"encoding/json"
+	"math"
+)
 
 // ULPScale is the unit of the sums of errors in ULP: they count 2^-16 ULP.
 const ULPScale = 1 << 16
@@ -35,6 +38,31 @@ type Stats struct {
 	MaxIndex int64   `json:"max_index"` // first element that has it; -1 if no pair differs
 	MaxRef   float64 `json:"max_ref"`   // its x
 	MaxGot   float64 `json:"max_got"`   // its y
+}
+
+// MarshalJSON writes sums and values that are not finite, as the squares of
+// large FP64 are, as null.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	type plain Stats
+	return json.Marshal(struct {
+		plain
+		SumErr2  number `json:"sum_err2"`
+		SumRef2  number `json:"sum_ref2"`
+		SumRefEr number `json:"sum_ref_er"`
+		MaxAbs   number `json:"max_abs"`
+		MaxRef   number `json:"max_ref"`
+		MaxGot   number `json:"max_got"`
+	}{plain(s), number(s.SumErr2), number(s.SumRef2), number(s.SumRefEr), number(s.MaxAbs), number(s.MaxRef), number(s.MaxGot)})
+}
+
+// A number is a float64 that JSON may have no number for.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
 }
 
 // Merge adds the figures of the elements that follow those of s: t counts its

@@ -21,11 +21,17 @@ func Widen(dst []float32, d tensor.DType, b []byte) {
 	switch d {
 	case tensor.F32:
 		copy(dst, tile.Float32s(b))
-	case tensor.F16:
-		kernels.F16ToF32(dst, tile.Uint16s(b))
-	case tensor.BF16:
-		kernels.BF16ToF32(dst, tile.Uint16s(b))
+	case tensor.F16, tensor.BF16:
+		widen16(dst, d, tile.Uint16s(b))
 	default:
 		panic("verify: no float32 for " + d.String())
+	}
+}
+
+func widen16(dst []float32, d tensor.DType, h []uint16) {
+	if d == tensor.F16 {
+		kernels.F16ToF32(dst, h)
+	} else {
+		kernels.BF16ToF32(dst, h)
 	}
 }

@@ -15,7 +15,7 @@ type Row struct {
 // Figures are what Stats imply. A pointer is nil where the figure is not a
 // finite number: the SNR where nothing differs, the cosine of a zero vector.
 type Figures struct {
-	RMSE     float64  `json:"rmse"`
+	RMSE     *float64 `json:"rmse"`
 	SNR      *float64 `json:"snr_db"`
 	Cosine   *float64 `json:"cosine"`
 	BiasUp   float64  `json:"bias_up_ulp"`
@@ -27,7 +27,7 @@ func NewFigures(s *tensor.Stats) *Figures {
 	if s == nil {
 		return nil
 	}
-	return &Figures{s.RMSE(), finite(s.SNR()), finite(s.Cosine()), s.BiasUp(), s.BiasAway()}
+	return &Figures{finite(s.RMSE()), finite(s.SNR()), finite(s.Cosine()), s.BiasUp(), s.BiasAway()}
 }
 
 // Rows returns the rows of records.

@@ -134,7 +134,7 @@ func typeCell(r *tensor.Record) string {
 func elements(shape []int64) int64 { return tensor.Info{Shape: shape}.Elements() }
 
 // Percent returns n of total as a percentage with at most two decimals that
-// is "0 %" and "100 %" only where that is exact.
+// is "0 %" and "100 %" only where that is exact. It may be more than 100.
 func Percent(n, total int64) string {
 	if n == 0 || total == 0 {
 		return "0 %"
@@ -143,7 +143,10 @@ func Percent(n, total int64) string {
 		return "100 %"
 	}
 	p := 100 * float64(n) / float64(total)
-	return fmt.Sprintf("%.2f %%", min(max(p, 0.01), 99.99))
+	if n < total {
+		p = min(p, 99.99)
+	}
+	return fmt.Sprintf("%.2f %%", max(p, 0.01))
 }
 
 // Short returns a figure with four significant digits.

@@ -142,6 +142,9 @@ func TestCompareSeesSignallingNaN(t *testing.T) {
 		{tensor.BF16, signalling, tensor.BF16, quiet, 1},
 		{tensor.BF16, signalling, tensor.F32, wide, 1},
 		{tensor.BF16, quiet, tensor.F32, wide, 0},
+		{tensor.BF16, signalling, tensor.F16, []byte{0x08, 0x7e}, 1},
+		{tensor.BF16, quiet, tensor.F16, []byte{0x08, 0x7e}, 0},
+		{tensor.F16, []byte{0x01, 0x7c}, tensor.BF16, []byte{0xc0, 0x7f}, 1}, // its payload is lost: one change
 	} {
 		records, _, err := verify.Compare(context.Background(), new(source).add("w", x.from, x.a, 1), new(source).add("w", x.to, x.b, 1), nil)
 		require.NoError(t, err)
@@ -226,7 +229,7 @@ func TestTable(t *testing.T) {
 
 func TestPercentIsExactAtItsEnds(t *testing.T) {
 	for want, x := range map[string][2]int64{
-		"0 %": {0, 5}, "100 %": {5, 5}, "99.99 %": {999_999_999, 1_000_000_000}, "0.01 %": {1, 1_000_000_000}, "50.00 %": {1, 2},
+		"0 %": {0, 5}, "100 %": {5, 5}, "99.99 %": {999_999_999, 1_000_000_000}, "0.01 %": {1, 1_000_000_000}, "50.00 %": {1, 2}, "200.00 %": {2, 1},
 	} {
 		require.Equal(t, want, verify.Percent(x[0], x[1]))
 	}
@@ -238,6 +241,7 @@ func TestRowsAreJSON(t *testing.T) {
 	raw, err := json.Marshal(verify.Rows([]tensor.Record{
 		{Name: "a", Stats: &tensor.Stats{Count: 1, Finite: 1, MaxIndex: -1}}, {Name: "b"},
 		{Name: "c", Stats: &tensor.Stats{Count: 1, Finite: 1, SumErr2: 1}},
+		{Name: "d", Stats: &tensor.Stats{Count: 1, Finite: 1, SumErr2: math.Inf(1), SumRef2: math.Inf(1), MaxAbs: 2}},
 	}))
 	require.NoError(t, err)
 	var rows []map[string]any
@@ -247,4 +251,9 @@ func TestRowsAreJSON(t *testing.T) {
 	require.NotContains(t, rows[1], "figures")
 	require.Nil(t, rows[2]["figures"].(map[string]any)["cosine"])
 	require.Len(t, rows[1]["hash"], 64)
+	stats := rows[3]["stats"].(map[string]any)
+	require.Nil(t, stats["sum_err2"])
+	require.Equal(t, 2.0, stats["max_abs"])
+	require.Equal(t, 1.0, stats["count"])
+	require.Nil(t, rows[3]["figures"].(map[string]any)["rmse"])
 }
