@@ -102,12 +102,23 @@ var ErrOutput = errors.New("unusable output")
 
 func checkOutput(path string, f Format) error {
 	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case path == "" || strings.Trim(filepath.Base(path), ".") == "" || filepath.Base(path) == string(filepath.Separator):
+		return fmt.Errorf("%w: %q is not a name for an output", ErrOutput, path)
+	case isShard(path):
+		return fmt.Errorf("%w: %s is the name of a shard, and one file alone is none", ErrOutput, path)
 	case FormatOf(path) != "" && FormatOf(path) != f:
 		return fmt.Errorf("%w: %s is not the name of a %s file", ErrOutput, path, f)
 	case slices.Contains(foreignExtensions, ext):
 		return fmt.Errorf("%w: %s: files of kind %s are not written; use .safetensors, .gguf or .demi, or the name of a directory", ErrOutput, path, ext)
 	}
 	return nil
+}
+
+func isShard(path string) bool {
+	base := filepath.Base(path)
+	_, _, _, st := safetensors.ParseShardName(base)
+	_, _, _, gg := gguf.ParseShardName(base)
+	return st || gg
 }
 
 // checkFree refuses to touch what is there already, and the source above all.

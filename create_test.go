@@ -89,11 +89,14 @@ func TestNothingIsOverwritten(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrExist, taken)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "out.pt"):                    "not written",
-		filepath.Join(dir, "out.gguf"):                  "not the name of a safetensors file",
-		filepath.Join(dir, "missing/out.safetensors"):   "directory",
-		filepath.Join(other, "out.safetensors"):         "directory",
-		filepath.Join(t.TempDir(), "missing", "outdir"): "directory",
+		filepath.Join(dir, "out.pt"):                  "not written",
+		filepath.Join(dir, "out.gguf"):                "not the name of a safetensors file",
+		filepath.Join(dir, "missing/out.safetensors"): "directory",
+		filepath.Join(other, "out.safetensors"):       "directory",
+		"":                                            "not a name",
+		".":                                           "not a name",
+		filepath.Join(dir, "m-00001-of-00002.safetensors"): "shard",
+		filepath.Join(t.TempDir(), "missing", "outdir"):    "directory",
 	} {
 		_, err = convertFile(t, src, path, toBF16, force)
 		require.Error(t, err)

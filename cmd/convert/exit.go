@@ -50,8 +50,11 @@ type signalError struct{ os.Signal }
 func (e signalError) Error() string { return "stopped by signal: " + e.String() }
 
 func (e signalError) code() int {
-	if e.Signal == syscall.SIGTERM {
+	switch e.Signal {
+	case syscall.SIGTERM:
 		return 143
+	case syscall.SIGHUP:
+		return 129
 	}
 	return 130
 }

@@ -138,7 +138,7 @@ func (a *app) printInspection(in *inspection) error {
 			file = x.File
 			t.AppendRow(table.Row{printable(file) + ":"})
 		}
-		t.AppendRow(table.Row{printable(x.Name), x.Type, fmt.Sprint(x.Shape), x.Size, x.Offset, x.Align})
+		t.AppendRow(table.Row{printable(x.Name), printable(x.Type), fmt.Sprint(x.Shape), x.Size, x.Offset, x.Align})
 	}
 	a.print(verify.Render(t))
 	for _, e := range in.Metadata {

@@ -146,7 +146,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // TestSignals stops a conversion at several moments: nothing may be left.
 func TestSignals(t *testing.T) {
-	for i, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM} {
+	for i, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTERM} {
 		dir := t.TempDir()
 		src, out := filepath.Join(dir, "src.safetensors"), filepath.Join(dir, "out")
 		sparse(t, src, 4<<30)

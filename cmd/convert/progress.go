@@ -59,7 +59,7 @@ func (m *meter) show(p demi.Progress) {
 	rate := float64(p.Done) / max(spent, 1e-3)
 	left := time.Duration(float64(p.Total-p.Done) / max(rate, 1) * float64(time.Second)).Round(time.Second)
 	fmt.Fprintf(m.app.stderr, "%s%s %d %% of %s, %s/s, %v left: %.60s%s", m.begin, p.Phase,
-		100*p.Done/max(p.Total, 1), formatBytes(p.Total), formatBytes(int64(rate)), left, p.Tensor, m.end)
+		100*p.Done/max(p.Total, 1), formatBytes(p.Total), formatBytes(int64(rate)), left, printable(p.Tensor), m.end)
 }
 
 // stop clears the line.

@@ -157,9 +157,9 @@ func fileBytes(c *demi.Checkpoint) (n int64) {
 func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 	var parts []string
 	for _, t := range s.Types {
-		text := fmt.Sprintf("%d %s", t.Tensors, t.From)
+		text := fmt.Sprintf("%d %s", t.Tensors, printable(t.From))
 		if t.To != t.From {
-			text += " -> " + t.To
+			text += " -> " + printable(t.To)
 		}
 		if t.Rounding != "" {
 			text += " (" + t.Rounding + ")"
@@ -180,6 +180,10 @@ func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 	a.print(fmt.Sprintf("range: %s overflowed, %s became zero, %s became subnormal; %s NaN, %s Inf\n",
 		comma(st.Overflowed), comma(st.Flushed), comma(st.Subnormal), comma(st.NaNOut), comma(st.InfOut)))
 	for _, r := range verify.Worst(records, 3) {
+		if r.Stats.MaxIndex < 0 {
+			a.print(fmt.Sprintf("worst: %s: %s values that are not finite, or their signs, changed\n", printable(shorten(r.Name, 60)), comma(r.Stats.Changed)))
+			continue
+		}
 		a.print(fmt.Sprintf("worst: %s: SNR %s dB, error %s at [%d]: %s became %s\n", printable(shorten(r.Name, 60)), verify.Decibel(r.Stats.SNR()),
 			verify.Short(r.Stats.MaxAbs), r.Stats.MaxIndex, verify.Exact(r.Stats.MaxRef), verify.Exact(r.Stats.MaxGot)))
 	}
@@ -188,7 +192,7 @@ func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 func (a *app) table(records []tensor.Record) {
 	clean := make([]tensor.Record, len(records))
 	for i, r := range records {
-		r.Name = printable(r.Name)
+		r.Name, r.From, r.To = printable(r.Name), printable(r.From), printable(r.To)
 		clean[i] = r
 	}
 	var b strings.Builder

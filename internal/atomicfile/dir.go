@@ -21,8 +21,9 @@ type Dir struct {
 // an empty directory by the time of Commit.
 func CreateDir(name string) (*Dir, error) {
 	parent, base := filepath.Split(filepath.Clean(name))
+	base = base[:min(len(base), 200)] // leave room for the suffix under the usual limit of 255 bytes
 	for range 100 {
-		stage := fmt.Sprintf("%s.%.200s.%08x.partial", parent, base, rand.Uint32())
+		stage := fmt.Sprintf("%s.%s.%08x.partial", parent, base, rand.Uint32())
 		err := os.Mkdir(stage, 0o777)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -48,6 +49,10 @@ func (d *Dir) Commit() error {
 	}
 	err := SyncDir(d.stage)
 	if err == nil {
+		// os.Rename replaces no directory, and Remove only an empty one.
+		if info, statErr := os.Lstat(d.name); statErr == nil && info.IsDir() {
+			os.Remove(d.name)
+		}
 		err = os.Rename(d.stage, d.name)
 	}
 	if err != nil {
