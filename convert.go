@@ -2,6 +2,7 @@ package demi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -177,10 +178,23 @@ func (v *conversion) run(ctx context.Context) error {
 		return err
 	}
 	v.complete(len(v.records))
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), v.unchanged()); err != nil {
 		return err
 	}
 	return v.sink.Finish(v.records)
+}
+
+// unchanged compares what Decide has seen with what was converted.
+func (v *conversion) unchanged() error {
+	for i := range v.plan.Tensors {
+		t, s := &v.plan.Tensors[i], v.records[i].Stats
+		if t.exact && s.Changed > 0 || t.fits && s.Overflowed > 0 {
+			file, offset := v.src.Place(t.Source)
+			return &tensor.FileError{File: file, Tensor: t.In.Name, Offset: offset,
+				Err: fmt.Errorf("%w: its values are not those that the plan was made for", tensor.ErrChanged)}
+		}
+	}
+	return nil
 }
 
 func (v *conversion) newRoot(i int) valuehash.Root {

@@ -99,6 +99,7 @@ func (d *decider) settleOverflow() error {
 		}
 		t.Undecided = false
 		if s.Overflowed == 0 {
+			t.fits = true
 			continue
 		}
 		text := fmt.Sprintf("%d of %d values are beyond the range of %s", s.Overflowed, s.Count, t.Out.DType)
@@ -137,6 +138,7 @@ func (d *decider) settleExact() error {
 		if err != nil {
 			return err
 		}
+		t.exact = t.Converted()
 	}
 	return nil
 }

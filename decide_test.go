@@ -127,3 +127,23 @@ func TestConvertWantsADecidedPlan(t *testing.T) {
 	_, err = demi.Convert(context.Background(), c, demi.NewWriter(nil, p, nil), p, nil)
 	require.ErrorContains(t, err, "Decide")
 }
+
+// Values that change after they were looked at must not become lossy in
+// silence.
+func TestSourceChangesAfterDecide(t *testing.T) {
+	for _, o := range []demi.Options{{}, {Target: demi.To(tensor.F16), Overflow: demi.OverflowError}, {Target: demi.To(tensor.F16), Overflow: demi.OverflowKeep}} {
+		m := new(mem).f32("w", 1, 2, 3)
+		c := m.checkpoint()
+		p, err := demi.NewPlan(c, o)
+		require.NoError(t, err)
+		require.NoError(t, p.Decide(context.Background(), c, nil))
+		m.tensors[0].data = f32Bytes([]float32{1, 2, 1e30})
+		dir := t.TempDir()
+		sink, err := demi.Create(dir+"/out.safetensors", p, c, nil)
+		require.NoError(t, err)
+		_, err = demi.Convert(context.Background(), c, sink, p, nil)
+		require.ErrorIs(t, err, tensor.ErrChanged)
+		require.ErrorContains(t, err, `tensor "w"`)
+		require.Empty(t, names(t, dir))
+	}
+}

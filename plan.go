@@ -24,6 +24,9 @@ type Choice struct {
 	Out       tensor.Info // as it will be
 	Reason    string
 	Undecided bool // Decide has to look at the values first; Out is that of In until then
+
+	exact bool // Decide saw that every value comes back
+	fits  bool // Decide saw that no value overflows
 }
 
 // Converted reports whether the type changes.
