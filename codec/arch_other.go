@@ -1,3 +1,5 @@
+//go:build purego || !amd64
+
 package codec
 
 // Implementations for one architecture take over here. Each hook does a prefix
