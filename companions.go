@@ -15,28 +15,49 @@ import (
 	"github.com/demi-weights/demi/tensor"
 )
 
-// copyCompanions copies the files that lie beside the source and make a
+// maxCompanion is the size up to which a file beside the source is taken to
+// belong to the model: vocabularies have some 35 MB.
+const maxCompanion = 64 << 20
+
+// findCompanions returns the files that lie beside the source and make a
 // directory of weights a model: configuration, tokenizer, licence. Weights,
-// indexes of weights, directories and hidden files stay where they are.
-func copyCompanions(dst *atomicfile.Dir, c *Checkpoint, p *Plan) error {
+// indexes of weights, directories and hidden files are not among them, large
+// files neither, but with a warning. One that cannot be read is an error now
+// and not at the end.
+func findCompanions(c *Checkpoint, warn func(string)) (paths []string, err error) {
 	if len(c.sections) == 0 {
-		return nil
+		return nil, nil
 	}
 	from := filepath.Dir(c.sections[0].File)
 	entries, err := os.ReadDir(from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, e := range entries {
-		name := e.Name()
-		if !companionFile(name) {
+		path := filepath.Join(from, e.Name())
+		info, err := os.Stat(path)
+		switch {
+		case !companionFile(e.Name()) || err != nil || !info.Mode().IsRegular(): // also links to nothing
+			continue
+		case info.Size() > maxCompanion:
+			if warn != nil {
+				warn(fmt.Sprintf("%s is not copied: it has %d bytes", path, info.Size()))
+			}
 			continue
 		}
-		path := filepath.Join(from, name)
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-			continue // directories, and links to nothing
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
 		}
-		if err := copyCompanion(dst.Path(name), path, p); err != nil {
+		f.Close()
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+func copyCompanions(dst *atomicfile.Dir, paths []string, p *Plan) error {
+	for _, path := range paths {
+		if err := copyCompanion(dst.Path(filepath.Base(path)), path, p); err != nil {
 			return fmt.Errorf("copy %s: %w", path, err)
 		}
 	}

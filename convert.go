@@ -48,6 +48,19 @@ func (o *RunOptions) withDefaults() RunOptions {
 	return r
 }
 
+// workers returns how many workers the memory allows, of which each needs so
+// many bytes.
+func (o RunOptions) workers(each int64) (int, error) {
+	n := o.Workers
+	if o.MaxMemory > 0 && each > 0 {
+		n = int(min(int64(n), o.MaxMemory/each))
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, o.MaxMemory, each)
+	}
+	return n, nil
+}
+
 // Convert carries out a plan: it reads the tensors of c, converts and measures
 // them, and writes them to sink. It returns a record of each tensor, in the
 // order of the output. Whatever the workers and the processor, bytes and
@@ -134,12 +147,9 @@ func (v *conversion) divide() error {
 	if v.plan.Options.Format == Demi {
 		each += encoderMemory
 	}
-	n := v.options.Workers
-	if v.options.MaxMemory > 0 && each > 0 {
-		n = int(min(int64(n), v.options.MaxMemory/each))
-	}
-	if n == 0 {
-		return fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, v.options.MaxMemory, each)
+	n, err := v.options.workers(each)
+	if err != nil {
+		return err
 	}
 	v.workers, v.window = make([]worker, n), 2*n
 	v.spare, v.encoded = make(chan []byte, v.window), make(chan *store.Encoded, v.window)

@@ -35,12 +35,14 @@ type CreateOptions struct {
 	Align int64
 	// Level is how hard a store is compressed.
 	Level codec.Level
+	// Warn, if not nil, is told what will be left out, a sentence each.
+	Warn func(string)
 }
 
 // Create returns a Sink for the output of a plan for c. A path with the
 // extension of a format is a file; any other is a directory, which gets shards
-// named "model" and the small files that lie beside the source, such as
-// config.json, in which the element type is corrected.
+// named "model" and the files of up to 64 MiB that lie beside the source, such
+// as config.json, in which the element type is corrected.
 //
 // Output appears complete and in one step when the Sink is finished. An
 // existing output is an error that wraps fs.ErrExist; a file of the source
@@ -55,8 +57,12 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if err := checkFree(path, c, o.Replace); err != nil {
 		return nil, err
 	}
+	if err := p.checkFormat(o); err != nil {
+		return nil, err
+	}
 	if FormatOf(path) == "" {
-		return &dirSink{path: path, plan: p, source: c, options: *o}, nil
+		companions, err := findCompanions(c, o.Warn)
+		return &dirSink{path: path, plan: p, source: c, options: *o, companions: companions}, err
 	}
 	switch p.Options.Format {
 	case GGUF:
@@ -65,6 +71,18 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 		return store.Create(path, o.store()), nil
 	}
 	return safetensors.Create(path, p.safetensors()), nil
+}
+
+// checkFormat refuses what the output format cannot hold, before the values are
+// read. What a store cannot hold, it says itself.
+func (p *Plan) checkFormat(o *CreateOptions) (err error) {
+	switch p.Options.Format {
+	case GGUF:
+		_, err = gguf.Plan(p.Infos(), p.Meta, o.gguf())
+	case Safetensors:
+		_, err = safetensors.Plan(p.Infos(), p.Meta, p.safetensors())
+	}
+	return err
 }
 
 // NewWriter returns a Sink that writes the output of a plan as one file to w,
@@ -90,7 +108,7 @@ func (o *CreateOptions) store() *store.WriteOptions {
 func (o *CreateOptions) gguf() *gguf.WriteOptions { return &gguf.WriteOptions{Align: o.Align} }
 
 func (p *Plan) safetensors() *safetensors.WriteOptions {
-	return &safetensors.WriteOptions{Canonical: p.Options.Canonical}
+	return &safetensors.WriteOptions{Canonical: p.Options.Canonical, Lenient: p.Options.Lenient}
 }
 
 // foreignExtensions are those of weight files that Demi does not write: a
@@ -183,6 +201,7 @@ type dirSink struct {
 	plan        *Plan
 	source      *Checkpoint
 	options     CreateOptions
+	companions  []string
 	dir         *atomicfile.Dir
 }
 
@@ -213,7 +232,7 @@ func (s *dirSink) Finish(records []tensor.Record) error {
 	if err := s.Sink.Finish(records); err != nil {
 		return err
 	}
-	if err := copyCompanions(s.dir, s.source, s.plan); err != nil {
+	if err := copyCompanions(s.dir, s.companions, s.plan); err != nil {
 		return err
 	}
 	return s.dir.Commit()

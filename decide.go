@@ -58,9 +58,18 @@ func (d *decider) read(ctx context.Context, src tensor.Source, o RunOptions) err
 		in := d.plan.Tensors[d.open[i]].In
 		return in.Size, in.DType.Bits()
 	})
-	workers := make([]worker, o.Workers)
+	var each int64
+	for _, i := range d.open {
+		m, _ := d.plan.Tensors[i].memory()
+		each = max(each, m)
+	}
+	n, err := o.workers(each)
+	if err != nil {
+		return err
+	}
+	workers := make([]worker, n)
 	meter := newProgress(o, "scan", grid)
-	return ordered.Map(ctx, grid.Len(), o.Workers, 2*o.Workers, func(_ context.Context, w int, k int64) (f finding, err error) {
+	return ordered.Map(ctx, grid.Len(), n, 2*n, func(_ context.Context, w int, k int64) (f finding, err error) {
 		i, off, n := grid.At(k)
 		return workers[w].look(src, d.plan, &d.plan.Tensors[d.open[i]], off, n)
 	}, func(k int64, f finding) error {

@@ -121,6 +121,10 @@ type Options struct {
 	// instead of with as many tensors on cache lines as the format allows.
 	Canonical bool
 
+	// Lenient writes tensors of element types that are not known, which a
+	// lenient Open has let pass, to the format that they come from.
+	Lenient bool
+
 	// ContainerOnly allows a conversion between safetensors and GGUF, which
 	// moves tensors and metadata to the other container and does not make a
 	// model of one ecosystem a model of the other: names and layouts stay.

@@ -3,6 +3,7 @@ package demi
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/safetensors"
@@ -130,6 +131,17 @@ func (p *Plan) Undecided() (n int) {
 		}
 	}
 	return n
+}
+
+// UnusedRules returns the rules that match no name: a misspelt one protects
+// nothing.
+func (p *Plan) UnusedRules() (unused []Rule) {
+	for _, r := range p.Options.Rules {
+		if !slices.ContainsFunc(p.Tensors, func(t Choice) bool { return r.Name.MatchString(t.In.Name) }) {
+			unused = append(unused, r)
+		}
+	}
+	return unused
 }
 
 // Bytes returns the bytes of all tensors in the source and in the output;

@@ -126,12 +126,16 @@ type Array struct {
 }
 
 // Strings returns the elements of an array of strings; nil for other kinds.
-func (a Array) Strings() []string {
+func (a Array) Strings() []string { return a.FirstStrings(a.Len) }
+
+// FirstStrings returns the first n elements of an array of strings, or all if
+// there are fewer; nil for other kinds.
+func (a Array) FirstStrings(n int) []string {
 	if a.Elem != KindString {
 		return nil
 	}
-	out := make([]string, 0, a.Len)
-	for raw := a.Raw; len(raw) >= 8; {
+	out := make([]string, 0, min(n, a.Len))
+	for raw := a.Raw; len(raw) >= 8 && len(out) < n; {
 		n := binary.LittleEndian.Uint64(raw)
 		if n > uint64(len(raw)-8) {
 			break

@@ -16,8 +16,12 @@ import (
 // Options of Compare. The zero value means the defaults.
 type Options struct {
 	// Workers is the number of goroutines that read and measure; 0 means
-	// twice the processors, at most 8. A worker holds up to 2.5 MiB.
+	// twice the processors, at most 8.
 	Workers int
+	// MaxMemory is a limit on the bytes of all buffers; it lowers the number
+	// of workers. 0 means no limit; one below what a worker needs is
+	// tensor.ErrLimit.
+	MaxMemory int64
 	// Mode says how the values of got were narrowed, as far as it is known;
 	// it decides what counts as overflow.
 	Mode kernels.Mode
@@ -143,6 +147,12 @@ func (c *comparison) run(ctx context.Context) error {
 	if workers <= 0 {
 		workers = min(8, 2*runtime.GOMAXPROCS(0))
 	}
+	if o := c.options; o.MaxMemory > 0 {
+		workers = int(min(int64(workers), o.MaxMemory/workerMemory))
+	}
+	if workers == 0 {
+		return fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, c.options.MaxMemory, workerMemory)
+	}
 	c.workers = make([]compareWorker, workers)
 	var done int64
 	return ordered.Map(ctx, c.grid.Len(), workers, 2*workers, c.tile, func(k int64, r tileResult) error {
@@ -157,6 +167,10 @@ func (c *comparison) run(ctx context.Context) error {
 		return nil
 	})
 }
+
+// workerMemory is what a compareWorker may hold: two tiles of F64 and those of
+// its meter.
+const workerMemory = 2*tile.Elems*8 + tile.Elems*(4+8)
 
 // A compareWorker is the memory of one goroutine.
 type compareWorker struct {

@@ -30,12 +30,13 @@ type TypeCount struct {
 
 // Summarize adds up records. The sums are taken in order.
 func Summarize(records []tensor.Record) *Summary {
-	s := &Summary{Tensors: len(records), Stats: tensor.Stats{MaxIndex: -1}}
+	s := &Summary{Tensors: len(records), Stats: tensor.Stats{MaxIndex: -1}, Types: []TypeCount{}}
+	known := map[[3]string]int{}
 	for i := range records {
 		r := &records[i]
 		s.BytesIn += r.SizeIn
 		s.BytesOut += r.SizeOut
-		s.count(r)
+		s.count(known, r)
 		if r.Stats == nil {
 			continue
 		}
@@ -51,12 +52,13 @@ func Summarize(records []tensor.Record) *Summary {
 	return s
 }
 
-func (s *Summary) count(r *tensor.Record) {
-	i := slices.IndexFunc(s.Types, func(t TypeCount) bool {
-		return t.From == r.From && t.To == r.To && t.Rounding == r.Rounding
-	})
-	if i < 0 {
+// count adds r to its entry of Types, whose places known has.
+func (s *Summary) count(known map[[3]string]int, r *tensor.Record) {
+	key := [3]string{r.From, r.To, r.Rounding}
+	i, ok := known[key]
+	if !ok {
 		i = len(s.Types)
+		known[key] = i
 		s.Types = append(s.Types, TypeCount{From: r.From, To: r.To, Rounding: r.Rounding})
 	}
 	t := &s.Types[i]

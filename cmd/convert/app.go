@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,7 +103,7 @@ func (a *app) warn(texts []string) {
 // fail reports an error and returns its exit code.
 func (a *app) fail(err error) int {
 	class := classify(err)
-	if !errors.Is(err, errViolated) {
+	if !errors.Is(err, errViolated) && !errors.Is(err, syscall.EPIPE) { // who has closed the pipe does not want to hear of it
 		fmt.Fprintln(a.stderr, "demi:", err)
 		var panicked *ordered.PanicError
 		if errors.As(err, &panicked) {

@@ -141,6 +141,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if err != nil {
 		return err
 	}
+	o.Lenient = a.lenient
 	create, err := f.create()
 	if err != nil {
 		return err
@@ -158,6 +159,10 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if err != nil {
 		return err
 	}
+	for _, r := range p.UnusedRules() {
+		a.warn([]string{"no tensor has a name for the rule " + r.String()})
+	}
+	create.Warn = func(text string) { a.warn([]string{text}) }
 	if err := checkFlags(cmd.Flags(), p.Options.Format); err != nil {
 		return err
 	}

@@ -76,6 +76,8 @@ func classify(err error) class {
 		return false
 	}
 	switch {
+	case is(syscall.EPIPE):
+		return class{"pipe", 141, false}
 	case errors.As(err, &signal):
 		return class{"signal", signal.code(), true}
 	case errors.As(err, &panicked):
@@ -94,6 +96,9 @@ func classify(err error) class {
 		return classInput
 	case errors.As(err, &input):
 		return classInput
+	}
+	if is(fs.ErrPermission, syscall.EROFS, syscall.ENAMETOOLONG, syscall.ENOTDIR) {
+		return class{classIO.Name, classIO.Code, false}
 	}
 	return classIO
 }

@@ -112,7 +112,7 @@ func valueText(v any) string {
 	const most = 8
 	var parts []string
 	if a.Elem == tensor.KindString {
-		for _, s := range a.Strings()[:min(most, a.Len)] {
+		for _, s := range a.FirstStrings(most) {
 			parts = append(parts, fmt.Sprintf("%q", s))
 		}
 	} else {

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -28,10 +29,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE) // an error instead, so that what was begun is removed
 	go interrupt(ctx, signals, cancel)
 
 	a := &app{stdout: stdout, stderr: stderr}
 	cmd := newRoot(a)
+	a.json = slices.Contains(args, "--json") // also if a flag before it is wrong
 	cmd.SetArgs(args)
 	return a.execute(ctx, cmd)
 }

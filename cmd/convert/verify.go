@@ -41,7 +41,11 @@ func (a *app) verify(cmd *cobra.Command, refPath, gotPath, round string) error {
 		return err
 	}
 	defer got.Close()
-	o := verify.Options{Workers: a.workers, Mode: kernels.Mode{Rounding: r}}
+	run, err := a.runOptions()
+	if err != nil {
+		return err
+	}
+	o := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory, Mode: kernels.Mode{Rounding: r}}
 	m := a.verifyMeter(&o, ref)
 	records, problems, err := verify.Compare(cmd.Context(), ref.Source(), got.Source(), &o)
 	m.stop()
