@@ -89,7 +89,7 @@ type conversion struct {
 	workers []worker
 	window  int
 	spare   chan []byte         // output buffers that wait, for sinks that want order
-	tiles   tileSink            // the sink, if it takes tiles that are encoded; else nil
+	tiles   store.TileSink      // the sink, if it takes tiles that are encoded; else nil
 	encoded chan *store.Encoded // those that wait
 	records []tensor.Record
 	done    int // records before this one are complete
@@ -140,7 +140,6 @@ func (v *conversion) divide() error {
 		m, out := v.plan.Tensors[i].memory()
 		each, queued = max(each, m), max(queued, out)
 	}
-	v.window = 2 * v.options.Workers
 	if v.sink.Ordered() {
 		each += 2 * queued
 	}
@@ -223,19 +222,13 @@ func (v *conversion) complete(i int) {
 	}
 }
 
-// A tileSink is a Sink for which the workers do the encoding, while a tile is in
-// their cache.
-type tileSink interface {
-	NewTileEncoder() *store.TileEncoder
-	Append(i int, off int64, e *store.Encoded) error
-}
-
-// encoder returns s as a tileSink, or nil. s has begun.
-func encoder(s tensor.Sink) tileSink {
+// encoder returns s, which has begun, as a Sink for which the workers do the
+// encoding, while a tile is in their cache; nil if it is none.
+func encoder(s tensor.Sink) store.TileSink {
 	if d, ok := s.(*dirSink); ok {
 		s = d.Sink
 	}
-	t, _ := s.(tileSink)
+	t, _ := s.(store.TileSink)
 	return t
 }
 
