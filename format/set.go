@@ -3,11 +3,10 @@ package format
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -37,14 +36,12 @@ type Set struct {
 // index does not name are left out, with a warning.
 func OpenSet(path string, opts *Options) (*Set, error) {
 	o := opts.orZero()
-	c, err := choose(path, &o)
+	s := &Set{}
+	c, err := sets.Choose(path, &shardset.Options{IgnoreIndex: o.IgnoreIndex, MaxIndex: uint64(o.MaxIndex), Parse: s.parseIndex})
 	if err != nil {
 		return nil, err
 	}
-	if err := c.present(); err != nil {
-		return nil, err
-	}
-	s := &Set{index: c.index, warnings: c.warnings}
+	s.warnings = c.Warnings
 	if err := s.open(c, &o); err != nil {
 		for _, f := range s.files {
 			f.Close()
@@ -54,10 +51,18 @@ func OpenSet(path string, opts *Options) (*Set, error) {
 	return s, nil
 }
 
+// parseIndex keeps the index that decides, and returns the files that it names.
+func (s *Set) parseIndex(text []byte) (files []string, err error) {
+	if s.index, err = ParseIndex(text); err != nil {
+		return nil, err
+	}
+	return s.index.Names(), nil
+}
+
 // open opens the files and compares them with the index.
-func (s *Set) open(c *choice, o *Options) (err error) {
+func (s *Set) open(c *shardset.Choice, o *Options) (err error) {
 	var sources []tensor.Source
-	for _, name := range c.files {
+	for _, name := range c.Files {
 		f, err := Open(name, o)
 		if err != nil {
 			return err
@@ -67,55 +72,18 @@ func (s *Set) open(c *choice, o *Options) (err error) {
 	if s.Source, err = tensor.Join(sources); err != nil || s.index == nil {
 		return err
 	}
-	return s.compare(c.indexName)
+	return sets.Compare(c.Index, s.index.Files, s, s.changed())
 }
 
-// compare holds index and files against each other, both ways.
-func (s *Set) compare(index string) error {
-	var absent, unknown, moved, other []string
-	held := make(map[string]bool, len(s.Tensors()))
+// changed returns the files that have another digest than the index says.
+func (s *Set) changed() (files []string) {
 	for _, f := range s.files {
 		file := filepath.Base(f.name)
 		if want, ok := s.index.Metadata.Digests[file]; ok && want != f.Digest().String() {
-			other = append(other, file)
-		}
-		for _, in := range f.x.infos {
-			held[in.Name] = true
-			switch indexed := s.index.Files[in.Name]; indexed {
-			case file:
-			case "":
-				unknown = append(unknown, fmt.Sprintf("%q (in %s)", in.Name, file))
-			default:
-				moved = append(moved, fmt.Sprintf("%q (in %s, not in %s)", in.Name, file, indexed))
-			}
+			files = append(files, file)
 		}
 	}
-	for name, file := range s.index.Files {
-		if !held[name] {
-			absent = append(absent, fmt.Sprintf("%q (in %s)", name, file))
-		}
-	}
-	return stale(index, absent, unknown, moved, other)
-}
-
-// stale says how an index and its files disagree.
-func stale(index string, absent, unknown, moved, other []string) error {
-	var parts []string
-	add := func(names []string, format string) {
-		if len(names) > 0 {
-			slices.Sort(names)
-			parts = append(parts, fmt.Sprintf(format, len(names), listed(names)))
-		}
-	}
-	add(absent, "%d tensors of the index are in no file: %s")
-	add(unknown, "%d tensors of the files are not in the index: %s")
-	add(moved, "%d tensors are in another file: %s")
-	add(other, "%d files have another digest: %s")
-	if len(parts) == 0 {
-		return nil
-	}
-	err := fmt.Errorf("%w: %w: %s", tensor.ErrFormat, errStale, strings.Join(parts, "; "))
-	return &tensor.FileError{File: index, Offset: -1, Err: err}
+	return files
 }
 
 // Files returns the files in order. They belong to the Set.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,37 +15,6 @@ import (
 	"github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/tensor"
 )
-
-func TestShardName(t *testing.T) {
-	require.Equal(t, "d/model-00002-of-00013.demi", format.ShardName("d/model", 2, 13))
-	require.Equal(t, "d/model.demi.index.json", format.IndexName("d/model"))
-	stem, no, count, ok := format.ParseShardName("d/m-x-00002-of-00013.demi")
-	require.True(t, ok)
-	require.Equal(t, []any{"d/m-x", 2, 13}, []any{stem, no, count})
-	for _, name := range []string{"", "model.demi", "m-00000-of-00002.demi", "m-00003-of-00002.demi", "m-1-of-2.demi", "m-00001-of-+0002.demi", "of-00002.demi"} {
-		_, _, _, ok := format.ParseShardName(name)
-		require.False(t, ok, name)
-	}
-}
-
-func TestSplitShards(t *testing.T) {
-	runs := func(limit int64, sizes ...int64) string {
-		var infos []tensor.Info
-		for i, n := range sizes {
-			infos = append(infos, tensor.Info{Name: fmt.Sprint("t", i), Size: n})
-		}
-		shards, warnings := format.SplitShards(infos, limit)
-		var out []string
-		for _, s := range shards {
-			out = append(out, fmt.Sprintf("%d-%d:%d", s.From, s.To, s.Size))
-		}
-		return strings.Join(append(out, warnings...), " ")
-	}
-	require.Equal(t, "0-1:6 1-3:8 3-6:10", runs(10, 6, 6, 2, 6, 2, 2))
-	require.Equal(t, `0-1:4 1-2:11 2-3:4 tensor "t1" of 11 bytes is larger than the limit of 10 for a shard`, runs(10, 4, 11, 4))
-	require.Equal(t, "0-3:12", runs(0, 4, 4, 4))
-	require.Equal(t, "0-0:0", runs(10))
-}
 
 // writeSet writes the model of the tests below: four files.
 func writeSet(t *testing.T) (dir string, m *model) {
@@ -174,6 +142,18 @@ func TestSetNames(t *testing.T) {
 	m.add("b", tensor.U8, []byte{1}, 1)
 	require.ErrorContains(t, m.write(format.CreateSet(t.TempDir(), "m", 1, nil), 1), "UTF-8")
 	require.ErrorContains(t, m.write(format.CreateSet(t.TempDir(), "nul", 100, nil), 1), "reserved")
+}
+
+// TestIndexFileNames: only plain names of our files are taken; those of
+// internal/shardset, but for the extension alone.
+func TestIndexFileNames(t *testing.T) {
+	for name, want := range map[string]error{
+		"m.demi": nil, "..demi": nil, "../m.demi": tensor.ErrFormat, "nul.demi": tensor.ErrFormat,
+		"": tensor.ErrUnsupported, ".": tensor.ErrUnsupported, ".demi": tensor.ErrUnsupported, "m.bin": tensor.ErrUnsupported,
+	} {
+		_, err := format.ParseIndex(fmt.Appendf(nil, `{"weight_map": {"w": %q}}`, name))
+		require.ErrorIs(t, err, want, name)
+	}
 }
 
 // TestNothingLeft: an output that is given up leaves no file.

@@ -1,16 +1,12 @@
 package format
 
 import (
-	"errors"
-	"io"
 	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/demi-weights/demi/internal/atomicfile"
-	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -59,38 +55,3 @@ func (x *Index) AppendJSON(p []byte) ([]byte, error) {
 	}
 	return append(append(p, text...), '\n'), nil
 }
-
-// readIndex reads an index file of limit bytes at most.
-func readIndex(name string, limit int64) (*Index, error) {
-	file, size, err := regular.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if size > limit {
-		return nil, &tensor.FileError{File: name, Offset: -1, Err: classed(tensor.ErrLimit, "index of %d bytes, the limit is %d", size, limit)}
-	}
-	text, err := io.ReadAll(io.LimitReader(file, size))
-	if err != nil {
-		return nil, err
-	}
-	x, err := ParseIndex(text)
-	if err != nil {
-		return nil, &tensor.FileError{File: name, Offset: -1, Err: err}
-	}
-	return x, nil
-}
-
-func writeFile(name string, text []byte) error {
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(text); err != nil {
-		f.Abort()
-		return err
-	}
-	return f.Commit()
-}
-
-var errStale = errors.New("the index is stale")

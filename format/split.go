@@ -1,10 +1,10 @@
 package format
 
 import (
-	"fmt"
 	"path/filepath"
 	"unicode/utf8"
 
+	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -20,20 +20,7 @@ type Shard struct {
 // shard is empty, but that without tensors there is one. limit <= 0 means no
 // limit.
 func SplitShards(infos []tensor.Info, limit int64) (shards []Shard, warnings []string) {
-	cur := Shard{}
-	for i := range infos {
-		size := infos[i].Size
-		if limit > 0 && size > limit {
-			warnings = append(warnings, fmt.Sprintf("tensor %q of %d bytes is larger than the limit of %d for a shard", infos[i].Name, size, limit))
-		}
-		sum, fits := tensor.AddSize(cur.Size, size)
-		if cur.To > cur.From && (!fits || limit > 0 && sum > limit) {
-			shards, sum = append(shards, cur), size
-			cur = Shard{From: i}
-		}
-		cur.To, cur.Size = i+1, sum
-	}
-	return append(shards, cur), warnings
+	return shardset.Split[Shard](infos, limit)
 }
 
 // CreateSet returns a Sink that writes a set of files into a directory that
@@ -47,7 +34,7 @@ func SplitShards(infos []tensor.Info, limit int64) (shards []Shard, warnings []s
 // there before: write into an empty directory, or remove them.
 func CreateSet(dir, stem string, limit int64, o *WriteOptions) *Sink {
 	path := filepath.Join(dir, stem)
-	return &Sink{opts: o.orZero(), name: path + fileSuffix,
+	return &Sink{opts: o.orZero(), name: path + sets.Ext,
 		layout: func(s *Sink) error { return s.layoutSet(path, limit) },
 		last:   func(s *Sink) error { return s.writeIndex(path) },
 	}
@@ -55,15 +42,12 @@ func CreateSet(dir, stem string, limit int64, o *WriteOptions) *Sink {
 
 func (s *Sink) layoutSet(path string, limit int64) error {
 	shards, _ := SplitShards(s.infos, limit)
-	if len(shards) > maxShards {
-		return &tensor.FileError{Offset: -1, Err: classed(tensor.ErrUnsupported, "%d shards of %d bytes, names count %d", len(shards), limit, maxShards)}
+	if len(shards) > shardset.MaxShards {
+		return &tensor.FileError{Offset: -1, Err: classed(tensor.ErrUnsupported, "%d shards of %d bytes, names count %d", len(shards), limit, shardset.MaxShards)}
 	}
 	s.parts = nil
 	for no, shard := range shards {
-		name := path + fileSuffix
-		if len(shards) > 1 {
-			name = ShardName(path, no+1, len(shards))
-		}
+		name := sets.FileName(path, no+1, len(shards))
 		if err := checkFileName(filepath.Base(name)); err != nil {
 			return &tensor.FileError{Offset: -1, Err: err}
 		}
@@ -96,5 +80,5 @@ func (s *Sink) writeIndex(path string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(IndexName(path), text)
+	return shardset.WriteIndex(IndexName(path), text)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -21,26 +22,16 @@ const (
 
 const maxShards = 65535 // split.no and split.count are u16
 
+// sets has the names of the files, and the rules of sets of them.
+var sets = shardset.Kind{Ext: ".gguf", Noun: "shard"}
+
 // ShardName returns the name of shard no of count, counted from 1, of the set
 // with this prefix (which may have a directory): "prefix-00001-of-00003.gguf".
-func ShardName(prefix string, no, count int) string {
-	return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, no, count)
-}
+func ShardName(prefix string, no, count int) string { return sets.ShardName(prefix, no, count) }
 
 // ParseShardName is the reverse of ShardName; ok is false for other names.
 func ParseShardName(name string) (prefix string, no, count int, ok bool) {
-	rest, ok := strings.CutSuffix(name, ".gguf")
-	if !ok || len(rest) < len("-00001-of-00001") {
-		return "", 0, 0, false
-	}
-	at := len(rest) - len("-00001-of-00001")
-	prefix, tail := rest[:at], rest[at:]
-	no, err1 := strconv.Atoi(tail[1:6])
-	count, err2 := strconv.Atoi(tail[10:])
-	if err1 != nil || err2 != nil || ShardName(prefix, no, count) != name || no < 1 || no > count {
-		return "", 0, 0, false
-	}
-	return prefix, no, count, true
+	return sets.ParseShardName(name)
 }
 
 // A Set is a tensor.Source over the shards of a split set, or over one file.
@@ -118,17 +109,9 @@ func shardNames(prefix string, count int) (names []string, err error) {
 		names = append(names, name)
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w: %d of %d shards of %s are missing: %s", os.ErrNotExist, len(missing), count, prefix, listed(missing))
+		return nil, fmt.Errorf("%w: %d of %d shards of %s are missing: %s", os.ErrNotExist, len(missing), count, prefix, shardset.Listed(missing))
 	}
 	return names, nil
-}
-
-// listed joins names, the first ten of them.
-func listed(names []string) string {
-	if len(names) > 10 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), len(names)-10)
-	}
-	return strings.Join(names, ", ")
 }
 
 // onlyModel returns a file of the only model in a directory.
@@ -157,7 +140,7 @@ func onlyModel(dir string) (string, error) {
 	case 1:
 		return filepath.Join(dir, names[0]), nil
 	}
-	return "", fmt.Errorf("%w: %d models in %s, name one of them: %s", tensor.ErrUnsupported, len(models), dir, listed(models))
+	return "", fmt.Errorf("%w: %d models in %s, name one of them: %s", tensor.ErrUnsupported, len(models), dir, shardset.Listed(models))
 }
 
 // join checks the split keys and joins the files.
@@ -286,7 +269,7 @@ func (s *Set) Warnings() (list []string) {
 			list = append(list, w)
 		}
 		if differ := s.differing(f); len(differ) > 0 {
-			list = append(list, fmt.Sprintf("%s: keys are left out, for an earlier file has them with another value: %s", f.name, listed(differ)))
+			list = append(list, fmt.Sprintf("%s: keys are left out, for an earlier file has them with another value: %s", f.name, shardset.Listed(differ)))
 		}
 	}
 	return list

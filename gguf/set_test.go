@@ -14,18 +14,6 @@ import (
 	"github.com/demi-weights/demi/tensor"
 )
 
-func TestShardName(t *testing.T) {
-	require.Equal(t, "dir/m-00002-of-00010.gguf", gguf.ShardName("dir/m", 2, 10))
-	prefix, no, count, ok := gguf.ParseShardName("dir/m-00002-of-00010.gguf")
-	require.True(t, ok)
-	require.Equal(t, []any{"dir/m", 2, 10}, []any{prefix, no, count})
-	for _, bad := range []string{"m.gguf", "m-00000-of-00010.gguf", "m-00011-of-00010.gguf", "m-1-of-2.gguf", "m-00001-of-00002.GGUF",
-		"m-00001-of-00002.safetensors", "m-+0001-of-00002.gguf", "m-00001_of-00002.gguf", "", "-of-", "00001-of-00002.gguf"} {
-		_, _, _, ok := gguf.ParseShardName(bad)
-		require.False(t, ok, bad)
-	}
-}
-
 // TestSetRoundTrip writes random models as sets and reads them from any shard.
 func TestSetRoundTrip(t *testing.T) {
 	root := t.TempDir()

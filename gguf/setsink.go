@@ -74,9 +74,9 @@ func CreateSet(name string, maxBytes int64, o *WriteOptions) tensor.Sink {
 func (o *WriteOptions) planSet(prefix string, shards []Shard, infos []tensor.Info, meta tensor.Metadata) (*rawsink.SetLayout, error) {
 	set := &rawsink.SetLayout{}
 	for no, shard := range shards {
-		name, keys := prefix+".gguf", meta
+		name, keys := sets.FileName(prefix, no+1, len(shards)), meta
 		if len(shards) > 1 {
-			name, keys = ShardName(prefix, no+1, len(shards)), splitMeta(meta, no, len(shards), len(infos))
+			keys = splitMeta(meta, no, len(shards), len(infos))
 		}
 		layout, err := o.planFile(name, infos[shard.From:shard.To], keys)
 		if err != nil {

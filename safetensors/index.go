@@ -3,7 +3,6 @@ package safetensors
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -183,25 +181,4 @@ func appendASCII(p []byte, s string) []byte {
 		quoted = quoted[n:]
 	}
 	return p
-}
-
-// readIndex reads an index file of limit bytes at most.
-func readIndex(name string, limit uint64) (*Index, error) {
-	file, size, err := regular.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if uint64(size) > limit {
-		return nil, &tensor.FileError{File: name, Offset: -1, Err: classed(tensor.ErrLimit, "index of %d bytes, the limit is %d", size, limit)}
-	}
-	text, err := io.ReadAll(io.LimitReader(file, size))
-	if err != nil {
-		return nil, err
-	}
-	x, err := ParseIndex(text)
-	if err != nil {
-		return nil, inFile(name, err)
-	}
-	return x, nil
 }

@@ -99,16 +99,13 @@ func TestParseIndexRefuses(t *testing.T) {
 	}
 }
 
-// TestIndexFileNames: only plain names of safetensors files are taken, the
-// same on every system.
+// TestIndexFileNames: only plain names of safetensors files are taken; those of
+// internal/shardset, and some more that are no files.
 func TestIndexFileNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"m.safetensors": "ok", "COM10.safetensors": "ok", "null.safetensors": "ok", "é 1.safetensors": "ok", "..safetensors": "ok",
-		"../m.safetensors": "format", "/m.safetensors": "format", "a/m.safetensors": "format", "./m.safetensors": "format",
-		`..\m.safetensors`: "format", `C:\m.safetensors`: "format", "C:m.safetensors": "format", "": "format", ".": "format", "..": "format",
-		"m\x00.safetensors": "format", "m\n.safetensors": "format", "m?.safetensors": "format", "m:s.safetensors": "format",
-		"NUL.safetensors": "format", "nul .x.safetensors": "format", "Aux.safetensors": "format", "com1.safetensors": "format", "LPT³.safetensors": "format",
-		"m.bin": "unsupported", "m.safetensors.index.json": "unsupported", "M.SAFETENSORS": "unsupported",
+		"m.safetensors": "ok", "..safetensors": "ok", ".safetensors": "ok",
+		"../m.safetensors": "format", "nul.safetensors": "format", "": "format", ".": "format", "..": "format",
+		"m.bin": "unsupported",
 	} {
 		text, err := (&safetensors.Index{Files: map[string]string{"w": name}}).AppendJSON(nil, 0)
 		require.NoError(t, err)

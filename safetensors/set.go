@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -42,24 +41,30 @@ func OpenSet(path string, opts *Options) (*Set, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	c, err := choose(path, opts)
+	s := &Set{}
+	c, err := sets.Choose(path, &shardset.Options{IgnoreIndex: opts.IgnoreIndex, MaxIndex: opts.maxHeader(), Parse: s.parseIndex})
 	if err != nil {
 		return nil, err
 	}
-	if err := c.present(); err != nil {
-		return nil, err
-	}
-	s := &Set{index: c.index, warnings: c.warnings}
+	s.warnings = c.Warnings
 	if err := s.open(c, opts); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
+// parseIndex keeps the index that decides, and returns the files that it names.
+func (s *Set) parseIndex(text []byte) (files []string, err error) {
+	if s.index, err = ParseIndex(text); err != nil {
+		return nil, err
+	}
+	return s.index.Names(), nil
+}
+
 // open opens the files and compares them with the index.
-func (s *Set) open(c *choice, opts *Options) error {
+func (s *Set) open(c *shardset.Choice, opts *Options) error {
 	var sources []tensor.Source
-	for _, name := range c.files {
+	for _, name := range c.Files {
 		f, err := Open(name, opts)
 		if err != nil {
 			return err
@@ -74,68 +79,19 @@ func (s *Set) open(c *choice, opts *Options) error {
 	if s.index == nil {
 		return nil
 	}
-	return s.compare(c.indexName)
+	s.compareSize(c.Index)
+	return sets.Compare(c.Index, s.index.Files, s, nil)
 }
 
-// compare holds index and shards against each other, both ways.
-func (s *Set) compare(index string) error {
-	var d disagreement
-	held := make(map[string]string, len(s.Tensors()))
+// compareSize warns of an index that has another size than the files.
+func (s *Set) compareSize(index string) {
 	total := int64(0)
-	for _, f := range s.files {
-		file := filepath.Base(f.name)
-		for i := range f.infos {
-			name := f.infos[i].Name
-			held[name] = file
-			total += f.infos[i].Size // of files that exist: no overflow
-			d.see(name, s.index.Files[name], file)
-		}
-	}
-	for name, file := range s.index.Files {
-		if _, ok := held[name]; !ok {
-			d.absent = append(d.absent, fmt.Sprintf("%q (in %s)", name, file))
-		}
+	for _, in := range s.Tensors() {
+		total += in.Size // of files that exist: no overflow
 	}
 	if want, ok := s.index.TotalSize(); ok && want != total {
-		s.warn("%s: total_size is %d, the tensors have %d bytes", index, want, total)
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: total_size is %d, the tensors have %d bytes", index, want, total))
 	}
-	return d.err(index)
-}
-
-// A disagreement between an index and its shards.
-type disagreement struct{ absent, unknown, moved []string }
-
-// see takes a tensor in a file; indexed is its file by the index.
-func (d *disagreement) see(name, indexed, file string) {
-	switch indexed {
-	case file:
-	case "":
-		d.unknown = append(d.unknown, fmt.Sprintf("%q (in %s)", name, file))
-	default:
-		d.moved = append(d.moved, fmt.Sprintf("%q (in %s, not in %s)", name, file, indexed))
-	}
-}
-
-func (d *disagreement) err(index string) error {
-	var parts []string
-	add := func(names []string, format string) {
-		if len(names) > 0 {
-			slices.Sort(names)
-			parts = append(parts, fmt.Sprintf(format, len(names), listed(names)))
-		}
-	}
-	add(d.absent, "%d tensors of the index are in no shard: %s")
-	add(d.unknown, "%d tensors of the shards are not in the index: %s")
-	add(d.moved, "%d tensors are in another shard: %s")
-	if len(parts) == 0 {
-		return nil
-	}
-	err := classed(tensor.ErrFormat, "the index is stale: %s", strings.Join(parts, "; "))
-	return &tensor.FileError{File: index, Offset: -1, Err: err}
-}
-
-func (s *Set) warn(format string, args ...any) {
-	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
 // Tensors returns the tensors of all files.

@@ -15,19 +15,6 @@ import (
 	"github.com/demi-weights/demi/tensor"
 )
 
-func TestShardName(t *testing.T) {
-	require.Equal(t, "d/model-00002-of-00013.safetensors", safetensors.ShardName("d/model", 2, 13))
-	require.Equal(t, "d/model.safetensors.index.json", safetensors.IndexName("d/model"))
-	stem, no, count, ok := safetensors.ParseShardName("d/m-x-00002-of-00013.safetensors")
-	require.True(t, ok)
-	require.Equal(t, []any{"d/m-x", 2, 13}, []any{stem, no, count})
-	for _, name := range []string{"", "model.safetensors", "m-00000-of-00002.safetensors", "m-00003-of-00002.safetensors",
-		"m-00001-of-00002.gguf", "m-1-of-2.safetensors", "m-00001-of-+0002.safetensors", "m_00001-of-00002.safetensors", "of-00002.safetensors"} {
-		_, _, _, ok := safetensors.ParseShardName(name)
-		require.False(t, ok, name)
-	}
-}
-
 func sized(sizes ...int64) (infos []tensor.Info) {
 	for i, n := range sizes {
 		infos = append(infos, info(fmt.Sprint("t", i), tensor.U8, n))
@@ -35,52 +22,8 @@ func sized(sizes ...int64) (infos []tensor.Info) {
 	return infos
 }
 
-func TestSplitShards(t *testing.T) {
-	runs := func(limit int64, sizes ...int64) string {
-		shards, warnings := safetensors.SplitShards(sized(sizes...), limit)
-		var out []string
-		for _, s := range shards {
-			out = append(out, fmt.Sprintf("%d-%d:%d", s.From, s.To, s.Size))
-		}
-		return strings.Join(append(out, warnings...), " ")
-	}
-	require.Equal(t, "0-1:6 1-3:8 3-6:10", runs(10, 6, 6, 2, 6, 2, 2))
-	require.Equal(t, `0-1:4 1-2:11 2-3:4 tensor "t1" of 11 bytes is larger than the limit of 10 for a shard`, runs(10, 4, 11, 4))
-	require.Equal(t, `0-1:11 1-2:1 tensor "t0" of 11 bytes is larger than the limit of 10 for a shard`, runs(10, 11, 1))
-	require.Equal(t, "0-3:12", runs(0, 4, 4, 4))
-	require.Equal(t, "0-0:0", runs(10))
-	require.Equal(t, "0-2:10 2-3:1", runs(10, 10, 0, 1), "no data takes no room")
+func TestDefaultShardSize(t *testing.T) {
 	require.Equal(t, int64(5_000_000_000), safetensors.DefaultShardSize, "decimal, as the Hub has it")
-}
-
-// TestSplitShardsGreedy: the runs cover all tensors in order, none is empty,
-// none could have taken the next tensor, none is over the limit but for one
-// tensor alone.
-func TestSplitShardsGreedy(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		infos := sized(rapid.SliceOfN(rapid.Int64Range(0, 20), 1, 30).Draw(t, "sizes")...)
-		limit := rapid.Int64Range(1, 40).Draw(t, "limit")
-		shards, warnings := safetensors.SplitShards(infos, limit)
-		next, large := 0, 0
-		for _, s := range shards {
-			require.Equal(t, next, s.From)
-			require.Less(t, s.From, s.To)
-			sum := int64(0)
-			for _, in := range infos[s.From:s.To] {
-				sum += in.Size
-			}
-			require.Equal(t, sum, s.Size)
-			if sum > limit {
-				large++
-				require.Greater(t, infos[s.From].Size, limit)
-			}
-			if next = s.To; next < len(infos) {
-				require.Greater(t, sum+infos[next].Size, limit)
-			}
-		}
-		require.Equal(t, len(infos), next)
-		require.Len(t, warnings, large)
-	})
 }
 
 // TestSetRoundTrip: a set is found by directory, by index and by each shard,
@@ -184,8 +127,9 @@ func (d *folder) whole() *folder {
 	return d.file(m1, "a", "b").file(m2, "c").index(ix, "a", m1, "b", m1, "c", m2)
 }
 
-// TestSetCases: which files a path stands for, and what is wrong with them:
-// shards that are missing, left over, in two sets, or not as the index says.
+// TestSetCases: what a path stands for, and what is wrong with it: shards that
+// are missing, left over, or not as the index says. Which files it chooses is
+// tested in internal/shardset.
 func TestSetCases(t *testing.T) {
 	ignore := &safetensors.Options{IgnoreIndex: true}
 	for _, c := range []struct {
@@ -198,29 +142,16 @@ func TestSetCases(t *testing.T) {
 		warn  string // a part of the only warning
 	}{
 		{"whole", func(d *folder) { d.whole() }, "", nil, "ok", "a b c", ""},
-		{"by shard", func(d *folder) { d.whole() }, m2, nil, "ok", "a b c", ""},
 		{"shards without index", func(d *folder) { d.file(m1, "a").file(m2, "c") }, "", nil, "ok", "a c", ""},
-		{"a shard without index", func(d *folder) { d.file(m1, "a").file(m2, "c") }, m2, nil, "ok", "a c", ""},
 		{"one file", func(d *folder) { d.file("x.safetensors", "a") }, "", nil, "ok", "a", ""},
-		{"one of many files", func(d *folder) { d.whole().file("x.safetensors", "z") }, "x.safetensors", nil, "ok", "z", ""},
-		{"hidden files", func(d *folder) { d.whole().file("._model.safetensors", "z").file(".x.safetensors.index.json", "z") }, "", nil, "ok", "a b c", ""},
 		{"index of another stem", func(d *folder) { d.file(m1, "a").file(m2, "c").index("other.json", "c", m2) }, "other.json", nil, "ok", "c", "does not name " + m1 + ": left out"},
 
 		{"nothing", func(d *folder) {}, "", nil, "absent", "no .safetensors file", ""},
-		{"no such path", func(d *folder) {}, "x.safetensors", nil, "absent", "x.safetensors", ""},
 		{"missing shard by index", func(d *folder) { d.whole(); os.Remove(d.path(m2)) }, "", nil, "format", ix + ": invalid file: 1 of 2 shards are missing: " + m2, ""},
-		{"missing shard by name", func(d *folder) { d.file(m2, "c") }, m2, nil, "format", "1 of 2 shards are missing: " + m1, ""},
-		{"missing shard in directory", func(d *folder) { d.file(m2, "c") }, "", nil, "format", "1 of 2 shards are missing: " + m1, ""},
-		{"missing shard, index ignored", func(d *folder) { d.whole(); os.Remove(d.path(m1)) }, ix, ignore, "format", "1 of 2 shards are missing: " + m1, ""},
 
 		{"two sets", func(d *folder) { d.file(m1, "a").file(m2, "c").file("consolidated.safetensors", "a", "c") }, "", nil, "unsupported",
 			"2 models and no index that decides, name one of them: consolidated.safetensors, model-*-of-00002.safetensors", ""},
-		{"two counts", func(d *folder) { d.file(m1, "a").file(m2, "c").file("model-00001-of-00001.safetensors", "a") }, "", nil, "unsupported",
-			"model-*-of-00001.safetensors, model-*-of-00002.safetensors", ""},
-		{"two indexes", func(d *folder) { d.whole().index("x.safetensors.index.json", "a", m1) }, "", nil, "unsupported",
-			"2 indexes, name one of them: " + ix + ", x.safetensors.index.json", ""},
 		{"the index decides", func(d *folder) { d.whole().file("consolidated.safetensors", "a") }, "", nil, "ok", "a b c", "does not name consolidated.safetensors: left out"},
-		{"left over", func(d *folder) { d.whole().file("model-00009-of-00009.safetensors", "a") }, "", nil, "ok", "a b c", "does not name model-00009-of-00009.safetensors: left out"},
 		{"left over by name", func(d *folder) { d.whole().file("model-00009-of-00009.safetensors", "a") }, "model-00009-of-00009.safetensors", nil, "format",
 			"does not name this shard, but " + m1 + ", " + m2, ""},
 

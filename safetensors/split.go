@@ -2,11 +2,10 @@ package safetensors
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 
-	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/internal/rawsink"
+	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -25,20 +24,7 @@ type Shard struct {
 // than that gets a shard of its own, with a warning; no shard is empty, but
 // that without tensors there is one. limit <= 0 means no limit.
 func SplitShards(infos []tensor.Info, limit int64) (shards []Shard, warnings []string) {
-	cur := Shard{}
-	for i := range infos {
-		size := infos[i].Size
-		if limit > 0 && size > limit {
-			warnings = append(warnings, fmt.Sprintf("tensor %q of %d bytes is larger than the limit of %d for a shard", infos[i].Name, size, limit))
-		}
-		sum, fits := tensor.AddSize(cur.Size, size)
-		if cur.To > cur.From && (!fits || limit > 0 && sum > limit) {
-			shards, sum = append(shards, cur), size
-			cur = Shard{From: i}
-		}
-		cur.To, cur.Size = i+1, sum
-	}
-	return append(shards, cur), warnings
+	return shardset.Split[Shard](infos, limit)
 }
 
 // CreateSet returns a Sink that writes a set of shards into a directory that
@@ -74,25 +60,21 @@ type setPlan struct {
 func (p *setPlan) check(infos []tensor.Info, meta tensor.Metadata) error {
 	errs := append(checkTensors(infos, p.opts.Lenient), checkMetadata(meta)...)
 	p.shards, _ = SplitShards(infos, p.limit)
-	if len(p.shards) > maxShards {
-		errs = append(errs, cannotHold("", "%d shards of %d bytes, names count %d", len(p.shards), p.limit, maxShards))
+	if len(p.shards) > shardset.MaxShards {
+		errs = append(errs, cannotHold("", "%d shards of %d bytes, names count %d", len(p.shards), p.limit, shardset.MaxShards))
 	}
 	if err := checkFileName(p.name(0)); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
-		return inFile(p.stem+fileSuffix, errors.Join(errs...))
+		return inFile(p.stem+sets.Ext, errors.Join(errs...))
 	}
 	return nil
 }
 
 // name returns the name of a shard's file, without the directory.
 func (p *setPlan) name(no int) string {
-	stem := filepath.Base(p.stem)
-	if len(p.shards) == 1 {
-		return stem + fileSuffix
-	}
-	return ShardName(stem, no+1, len(p.shards))
+	return sets.FileName(filepath.Base(p.stem), no+1, len(p.shards))
 }
 
 func (p *setPlan) layout(infos []tensor.Info, meta tensor.Metadata) (*rawsink.SetLayout, error) {
@@ -102,7 +84,7 @@ func (p *setPlan) layout(infos []tensor.Info, meta tensor.Metadata) (*rawsink.Se
 		if err != nil {
 			return nil, err
 		}
-		set.Last = func() error { return writeFile(IndexName(p.stem), index) }
+		set.Last = func() error { return shardset.WriteIndex(IndexName(p.stem), index) }
 	}
 	for no := range p.shards {
 		if err := p.addShard(set, no, infos, meta); err != nil {
@@ -137,16 +119,4 @@ func (p *setPlan) addShard(set *rawsink.SetLayout, no int, infos []tensor.Info, 
 	set.Files = append(set.Files, rawsink.Shard{Name: name, Layout: layout})
 	set.Places = append(set.Places, places...)
 	return err
-}
-
-func writeFile(name string, text []byte) error {
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	return f.Commit()
 }
