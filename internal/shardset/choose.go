@@ -62,7 +62,7 @@ func (k Kind) present(path string, c *Choice) error {
 	if c.Index != "" {
 		where = c.Index
 	}
-	if len(missing) == 0 || where == c.Files[0] {
+	if len(missing) == 0 || c.Index == "" && len(c.Files) == 1 {
 		return nil // what is named by the caller is for the caller to miss
 	}
 	return inFile(where, tensor.ErrFormat, "%d of %d %ss are missing: %s", len(missing), len(c.Files), k.Noun, Listed(missing))

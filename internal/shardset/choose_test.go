@@ -58,6 +58,7 @@ func TestChoose(t *testing.T) {
 		{"no file of the stem", []string{"y.x", ix}, ix, true, "absent", "no m.x file", ""},
 		{"missing by index", []string{m1, ix}, "", false, "format", ix + ": invalid file: 1 of 2 parts are missing: " + m2, ""},
 		{"missing by name", []string{m2}, m2, false, "format", "1 of 2 parts are missing: " + m1, ""},
+		{"missing by the name of the first", []string{m1}, m1, false, "format", "1 of 2 parts are missing: " + m2, ""},
 		{"missing in directory", []string{m2}, "", false, "format", "1 of 2 parts are missing: " + m1, ""},
 		{"missing, index ignored", []string{m2, ix}, ix, true, "format", "1 of 2 parts are missing: " + m1, ""},
 
