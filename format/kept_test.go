@@ -123,10 +123,10 @@ func keptModels() map[string]kept {
 		m.add("b", tensor.U8, noise(3, 14), 3)
 		m.records = recordsOf(m)
 	})
-	add("sources", &writeOptions{Sources: []format.SourceHeader{
-		{Name: "a.safetensors", Size: 30, Bytes: []byte("0123456789abcdef"), Tensors: []format.SourceTensor{{Name: "b", Offset: 16}, {Name: "a", Offset: 24}}},
-		{Name: "none.gguf", Size: 5, SHA256: sha256.Sum256([]byte("head\x00")), Bytes: []byte("head")},
-	}}, func(m *model) {
+	add("sources", &writeOptions{Sources: sources(
+		format.SourceHeader{Name: "a.safetensors", Size: 30, Bytes: []byte("0123456789abcdef"), Tensors: []format.SourceTensor{{Name: "b", Offset: 16}, {Name: "a", Offset: 24}}},
+		format.SourceHeader{Name: "none.gguf", Size: 5, SHA256: sha256.Sum256([]byte("head\x00")), Bytes: []byte("head")},
+	)}, func(m *model) {
 		m.add("a", tensor.F32, asF32(bell(1, 15)), 1)
 		m.add("b", tensor.U8, noise(7, 16), 7)
 	})
@@ -270,8 +270,10 @@ func (k kept) requireKept(t testing.TB, p []byte) {
 	require.Equal(t, k.records, records)
 	sources, err := f.Sources()
 	require.NoError(t, err)
-	if k.o != nil {
-		require.Equal(t, k.o.Sources, sources)
+	if k.o != nil && k.o.Sources != nil {
+		want, err := k.o.Sources()
+		require.NoError(t, err)
+		require.Equal(t, want, sources)
 	}
 }
 

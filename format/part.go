@@ -21,12 +21,17 @@ type part struct {
 	x        index
 	end      int64 // of the last block
 	fresh    bool  // no block of the tensor has come yet
+	kept     bool  // an earlier run has written it
+	placed   bool  // it is complete and has its name
 	digest   tensor.Hash
 }
 
 // begin opens the file and writes the header.
 func (p *part) begin(o *WriteOptions, infos []tensor.Info, meta tensor.Metadata) (err error) {
 	p.x = index{align: o.Align, infos: infos[p.from:p.to], meta: meta}
+	if p.kept {
+		return p.adopt()
+	}
 	if p.out.w == nil {
 		if p.file, err = atomicfile.Create(p.name); err != nil {
 			return err
@@ -36,6 +41,17 @@ func (p *part) begin(o *WriteOptions, infos []tensor.Info, meta tensor.Metadata)
 	p.end = headerSize
 	p.out.put(appendHeader(nil))
 	return p.out.flush()
+}
+
+// adopt takes a file that is there already.
+func (p *part) adopt() error {
+	f, err := Open(p.name, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p.digest, p.placed = f.Digest(), true
+	return nil
 }
 
 // enter begins the next tensor.
@@ -62,11 +78,8 @@ func (p *part) block(e *Encoded) error {
 	return p.out.err
 }
 
-// finish writes the index and the footer.
+// finish writes the index and the footer. The records are those of its tensors.
 func (p *part) finish(o *WriteOptions, first bool, records []tensor.Record) error {
-	if len(records) > 0 {
-		records = records[p.from:p.to]
-	}
 	for i := range records {
 		if o.Hash == HashRecords {
 			p.x.entries[i].hash, p.x.entries[i].hashed = records[i].Hash, true
@@ -83,8 +96,17 @@ func (p *part) finish(o *WriteOptions, first bool, records []tensor.Record) erro
 	if len(records) > 0 {
 		add(secRecords, 0, appendRecords(nil, records))
 	}
-	if first && len(o.Sources) > 0 {
-		add(secSources, 0, appendSources(nil, o.Sources))
+	if first && o.Sources != nil {
+		list, err := o.Sources()
+		if err == nil {
+			err = checkSources(list)
+		}
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			add(secSources, 0, appendSources(nil, list))
+		}
 	}
 	at := alignUp(p.end, blockAlign)
 	index := p.x.append(nil, at)
@@ -101,7 +123,9 @@ func (p *part) commit() error {
 	if p.file == nil {
 		return nil
 	}
-	return p.file.Commit()
+	err := p.file.Commit()
+	p.placed = err == nil
+	return err
 }
 
 func (p *part) remove() error {
@@ -162,7 +186,7 @@ func (o *WriteOptions) check(infos []tensor.Info, meta tensor.Metadata) error {
 	if o.Level > codec.Small {
 		errs = append(errs, classed(tensor.ErrUnsupported, "compression level %v", o.Level))
 	}
-	errs = append(append(errs, checkMeta(meta)...), checkSources(o.Sources)...)
+	errs = append(errs, checkMeta(meta)...)
 	for i, err := range errs {
 		errs[i] = &tensor.FileError{Offset: -1, Err: err}
 	}

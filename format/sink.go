@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"github.com/zeebo/blake3"
@@ -24,9 +25,9 @@ type WriteOptions struct {
 	Align int64
 	// Hash says where the value hashes come from.
 	Hash HashMode
-	// Sources are the headers of the files that the tensors come from. In a set
-	// the first file has them.
-	Sources []SourceHeader
+	// Sources, if not nil, gives the headers of the files that the tensors come
+	// from, when the first file of a set, or the only one, is finished.
+	Sources func() ([]SourceHeader, error)
 }
 
 // A HashMode says where the value hashes of tensors come from.
@@ -74,7 +75,8 @@ type Sink struct {
 
 	mu    sync.Mutex
 	parts []*part
-	state error // why nothing can be written any more
+	keep  map[int]bool // files that are there already
+	state error        // why nothing can be written any more
 	begun bool
 	next  int // tensor whose byte off comes next
 	off   int64
@@ -87,10 +89,12 @@ type Sink struct {
 }
 
 var (
-	_ TileSink = (*Sink)(nil)
+	_ TileSink       = (*Sink)(nil)
+	_ tensor.SetSink = (*Sink)(nil)
 
 	errNotBegun = errors.New("demi: not begun, or ended")
 	errBegun    = errors.New("demi: Begin was called before")
+	errNoHashes = errors.New("demi: the value hashes were to come with the records, of which there are none")
 )
 
 // Create returns a Sink that writes the named file. The file appears at its
@@ -127,15 +131,7 @@ func (s *Sink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
 	if s.begun || s.state != nil {
 		return errBegun
 	}
-	s.infos = infos
-	err := s.opts.check(infos, meta)
-	if err == nil {
-		err = s.layout(s)
-	}
-	if err != nil && s.name != "" {
-		err = fmt.Errorf("%s cannot be written: %w", s.name, err)
-	}
-	if err != nil {
+	if err := s.plan(infos, meta); err != nil {
 		return err
 	}
 	s.begun = true
@@ -148,6 +144,22 @@ func (s *Sink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
 	}
 	s.enter()
 	return nil
+}
+
+// plan refuses what cannot be written and makes the parts.
+func (s *Sink) plan(infos []tensor.Info, meta tensor.Metadata) error {
+	s.infos = infos
+	err := s.opts.check(infos, meta)
+	if err == nil {
+		err = s.layout(s)
+	}
+	if err != nil && s.name != "" {
+		err = fmt.Errorf("%s cannot be written: %w", s.name, err)
+	}
+	for i, p := range s.parts {
+		p.kept = s.keep[i]
+	}
+	return err
 }
 
 // fail gives the output up.
@@ -172,6 +184,10 @@ func (s *Sink) enter() {
 	for ; s.next < len(s.infos); s.next++ {
 		for s.next >= s.parts[s.part].to {
 			s.part++
+		}
+		if s.parts[s.part].kept {
+			s.next = s.parts[s.part].to - 1
+			continue
 		}
 		in := &s.infos[s.next]
 		s.off, s.block = 0, 0
@@ -308,10 +324,17 @@ func (s *Sink) Finish(records []tensor.Record) error {
 		return err
 	}
 	if s.opts.Hash == HashRecords && len(records) < len(s.infos) {
-		return errors.New("demi: the value hashes were to come with the records, of which there are none")
+		return errNoHashes
 	}
 	for no, p := range s.parts {
-		if err := p.finish(&s.opts, no == 0, records); err != nil {
+		if p.placed {
+			continue
+		}
+		var own []tensor.Record
+		if len(records) > 0 {
+			own = records[p.from:p.to]
+		}
+		if err := p.finish(&s.opts, no == 0, own); err != nil {
 			return s.fail(err)
 		}
 	}
@@ -321,24 +344,85 @@ func (s *Sink) Finish(records []tensor.Record) error {
 // commit gives the files their names. If that fails for one of them, those that
 // have theirs are removed, for they are of use together only.
 func (s *Sink) commit() (err error) {
-	done := 0
 	for _, p := range s.parts {
+		if p.placed {
+			continue
+		}
 		if err = p.commit(); err != nil {
 			break
 		}
-		done++
 	}
 	if err == nil && s.last != nil {
 		err = s.last(s)
 	}
 	if err != nil {
-		for _, p := range s.parts[:done] {
-			err = errors.Join(err, p.remove())
+		for _, p := range s.parts {
+			if p.placed {
+				err = errors.Join(err, p.remove())
+			}
 		}
 		return s.fail(err)
 	}
 	s.state = errNotBegun
 	return nil
+}
+
+// Files tells before Begin which files there will be, as tensor.SetSink says.
+func (s *Sink) Files(infos []tensor.Info, meta tensor.Metadata) (files []tensor.SetFile, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun || s.state != nil {
+		return nil, errBegun
+	}
+	if err := s.plan(infos, meta); err != nil {
+		return nil, err
+	}
+	for _, p := range s.parts {
+		files = append(files, tensor.SetFile{Name: filepath.Base(p.name), From: p.from, To: p.to})
+	}
+	return files, nil
+}
+
+// Keep says before Begin that a file is in its place already, as
+// tensor.SetSink says.
+func (s *Sink) Keep(file int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keep == nil {
+		s.keep = map[int]bool{}
+	}
+	s.keep[file] = true
+}
+
+// FinishFile ends a file whose tensors are complete, as tensor.SetSink says.
+func (s *Sink) FinishFile(file int, records []tensor.Record) error {
+	p, err := s.closed(file, records)
+	if err == nil {
+		err = p.finish(&s.opts, file == 0, records)
+	}
+	if err == nil {
+		err = p.commit()
+	}
+	return err
+}
+
+// closed returns a file that gets no more tiles.
+func (s *Sink) closed(file int, records []tensor.Record) (*part, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	p := s.parts[file]
+	switch {
+	case p.file == nil || p.placed:
+		return nil, errNotBegun
+	case s.next < p.to:
+		return nil, s.at(s.next, fmt.Errorf("byte %d of %d has not been written", s.off, s.infos[s.next].Size))
+	case s.opts.Hash == HashRecords && len(records) < p.to-p.from:
+		return nil, errNoHashes
+	}
+	return p, checkRecords(p.x.infos, records)
 }
 
 // Abort gives the output up. After Finish it does nothing.

@@ -44,7 +44,8 @@ func appendSources(p []byte, list []SourceHeader) []byte {
 	return p
 }
 
-func checkSources(list []SourceHeader) (errs []error) {
+func checkSources(list []SourceHeader) error {
+	var errs []error
 	for i := range list {
 		h := &list[i]
 		if uint64(len(h.Tensors)) > math.MaxUint32 || uint64(len(h.Name)) > math.MaxUint32 {
@@ -54,7 +55,7 @@ func checkSources(list []SourceHeader) (errs []error) {
 			errs = append(errs, err)
 		}
 	}
-	return errs
+	return errors.Join(errs...)
 }
 
 // check looks at what can be seen without the sizes of the tensors.

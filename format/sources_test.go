@@ -3,6 +3,8 @@ package format_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"io"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -51,12 +53,70 @@ func TestRestore(t *testing.T) {
 	restore(t, headerOf("m.gguf", gg.Bytes(), g.Header().DataStart, g), g, gg.Bytes())
 }
 
+func sources(list ...format.SourceHeader) func() ([]format.SourceHeader, error) {
+	return func() ([]format.SourceHeader, error) { return list, nil }
+}
+
+func TestSourcesThatCannotBe(t *testing.T) {
+	m := keptSet()
+	name := filepath.Join(t.TempDir(), "a.demi")
+	bad := format.SourceHeader{Name: "s", Bytes: []byte("header"), Tensors: []format.SourceTensor{{Name: "x", Offset: 5}}}
+	require.ErrorContains(t, m.write(format.Create(name, &format.WriteOptions{Sources: sources(bad)}), 1<<20), `"x" at 5 overlaps`)
+	failing := func() ([]format.SourceHeader, error) { return nil, io.ErrUnexpectedEOF }
+	require.ErrorIs(t, m.write(format.Create(name, &format.WriteOptions{Sources: failing}), 1<<20), io.ErrUnexpectedEOF)
+	require.NoFileExists(t, name)
+}
+
+// TestSetInParts: a set that an earlier run has written in part is completed,
+// with the same bytes as one that was written at once.
+func TestSetInParts(t *testing.T) {
+	m := keptSet()
+	whole, parts := t.TempDir(), t.TempDir()
+	require.NoError(t, m.write(format.CreateSet(whole, "m", 132, nil), 1<<20))
+	s := format.CreateSet(parts, "m", 132, nil)
+	files, err := s.Files(m.infos, m.meta)
+	require.NoError(t, err)
+	require.Greater(t, len(files), 1)
+	require.NoError(t, s.Begin(m.infos, m.meta))
+	require.Error(t, s.FinishFile(0, nil), "its tensors have not come")
+	for i := range files[0].To {
+		require.NoError(t, s.Write(i, 0, m.data[i]))
+	}
+	require.NoError(t, s.FinishFile(0, nil))
+	require.Error(t, s.FinishFile(0, nil))
+	require.FileExists(t, filepath.Join(parts, files[0].Name))
+	s.Abort()
+
+	s = format.CreateSet(parts, "m", 132, nil)
+	_, err = s.Files(m.infos, m.meta)
+	require.NoError(t, err)
+	s.Keep(0)
+	require.NoError(t, s.Begin(m.infos, m.meta))
+	for i := files[0].To; i < len(m.infos); i++ {
+		require.NoError(t, s.Write(i, 0, m.data[i]))
+	}
+	require.NoError(t, s.Finish(nil))
+	require.Equal(t, dirBytes(t, whole), dirBytes(t, parts))
+}
+
+func dirBytes(t *testing.T, dir string) map[string]string {
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		files[e.Name()] = string(raw)
+	}
+	return files
+}
+
 func restore(t *testing.T, h format.SourceHeader, src tensor.Source, want []byte) {
 	m := &model{infos: src.Tensors(), meta: src.Meta()}
 	for i := range m.infos {
 		m.data = append(m.data, dataOf(t, src, i))
 	}
-	o := &format.WriteOptions{Sources: []format.SourceHeader{h}}
+	o := &format.WriteOptions{Sources: sources(h)}
 	dir := t.TempDir()
 	require.NoError(t, m.write(format.CreateSet(dir, "one", 0, o), 1<<20))
 	require.NoError(t, m.write(format.CreateSet(dir, "many", 132, o), 1<<20))
@@ -66,7 +126,7 @@ func restore(t *testing.T, h format.SourceHeader, src tensor.Source, want []byte
 		defer s.Close()
 		list, err := s.Sources()
 		require.NoError(t, err)
-		require.Equal(t, o.Sources, list)
+		require.Equal(t, []format.SourceHeader{h}, list)
 		var out bytes.Buffer
 		require.NoError(t, list[0].Restore(&out, s))
 		require.True(t, bytes.Equal(want, out.Bytes()))

@@ -55,7 +55,7 @@ func Split(infos []tensor.Info, maxBytes int64, o *WriteOptions) ([]Shard, error
 // Write may be called concurrently and in any order. Finish makes all shards
 // durable; the first one, without which the others cannot be opened, appears
 // last.
-func CreateSet(name string, maxBytes int64, o *WriteOptions) tensor.Sink {
+func CreateSet(name string, maxBytes int64, o *WriteOptions) tensor.SetSink {
 	prefix := strings.TrimSuffix(name, ".gguf")
 	return rawsink.NewSet(format, func(infos []tensor.Info, meta tensor.Metadata) (*rawsink.SetLayout, error) {
 		meta = withoutSplit(meta)

@@ -37,7 +37,7 @@ func SplitShards(infos []tensor.Info, limit int64) (shards []Shard, warnings []s
 // durable, one after another, and the index last. Other files in the directory
 // are left alone, also shards and an index of a set that was there before:
 // write into an empty directory, or remove them.
-func CreateSet(dir, stem string, limit int64, o *WriteOptions) tensor.Sink {
+func CreateSet(dir, stem string, limit int64, o *WriteOptions) tensor.SetSink {
 	opts := o.orZero()
 	return rawsink.NewSet(format, func(infos []tensor.Info, meta tensor.Metadata) (*rawsink.SetLayout, error) {
 		p := &setPlan{stem: filepath.Join(dir, stem), limit: limit, opts: &opts}

@@ -89,3 +89,28 @@ type Sink interface {
 	// Abort gives the output up.
 	Abort()
 }
+
+// A SetSink is a Sink of several files, each of which can be finished as soon
+// as its tensors are complete: a run that ends early leaves files that a later
+// one need not write again.
+type SetSink interface {
+	Sink
+	// Files tells, before Begin and with its arguments, which files there will
+	// be. It writes nothing.
+	Files([]Info, Metadata) ([]SetFile, error)
+	// Keep says, between Files and Begin, that a file is in its place already,
+	// complete. It is left as it is, and its tensors are not to be written.
+	Keep(file int)
+	// FinishFile takes the records of the tensors of a file, all of whose bytes
+	// have come, makes it durable and puts it in its place. It may be called
+	// while other goroutines call Write, and several times at once for several
+	// files. What it has not been called for, Finish does.
+	FinishFile(file int, records []Record) error
+}
+
+// A SetFile is a file of a set, with the tensors From to To-1 in the order of
+// Begin.
+type SetFile struct {
+	Name     string // without its directory
+	From, To int
+}

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 )
 
 // WriteSize is the largest number of bytes handed to the system in one call.
@@ -22,33 +22,44 @@ const WriteSize = 256 << 10
 // A File is a staging file. WriteAt may be called by several goroutines at
 // once; the other methods may not.
 type File struct {
-	f     *os.File // nil after Commit or Abort
-	name  string
-	taken bool // something was at name already
+	f       *os.File // nil after Commit or Abort
+	name    string
+	taken   bool // something was at name already
+	written atomic.Int64
 }
 
-// Create opens a staging file for name, in the same directory. Nothing at name
-// is touched before Commit.
+// Create opens a staging file for name: ".name.partial" in the same directory,
+// locked while it is open. One that a process has left which ended early is
+// removed; one that is in use is ErrBusy. Nothing at name is touched before
+// Commit. The permissions are those of the file that will be replaced, if there
+// is one.
 func Create(name string) (*File, error) {
-	_, err := os.Lstat(name)
+	info, err := os.Lstat(name)
 	taken := err == nil
-	dir, base := filepath.Split(name)
-	if len(base) > 200 { // leave room for the suffix under the usual limit of 255 bytes
-		base = base[:200]
-	}
-	for range 100 {
-		tmp := fmt.Sprintf("%s.%s.%08x.partial", dir, base, rand.Uint32())
-		f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-		if errors.Is(err, fs.ErrExist) {
-			continue
+	f, err := openLocked(beside(name, ".partial"), true)
+	if err == nil && taken && info.Mode().IsRegular() {
+		if err = f.Chmod(info.Mode().Perm()); err != nil {
+			f.Close()
+			os.Remove(f.Name())
 		}
-		if err != nil {
-			return nil, fmt.Errorf("create %s: %w", name, err)
-		}
-		return &File{f: f, name: name, taken: taken}, nil
 	}
-	return nil, fmt.Errorf("create %s: no free name for a staging file", name)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", name, err)
+	}
+	return &File{f: f, name: name, taken: taken}, nil
 }
+
+// beside returns the name of a hidden file beside name.
+func beside(name, suffix string) string {
+	dir, base := filepath.Split(filepath.Clean(name))
+	if len(base) > maxBase { // the end tells shards apart
+		base = base[:maxBase-16] + base[len(base)-16:]
+	}
+	return dir + "." + base + suffix
+}
+
+// maxBase leaves room for the suffix under the usual limit of 255 bytes.
+const maxBase = 200
 
 // Name returns the final name.
 func (f *File) Name() string { return f.name }
@@ -77,16 +88,32 @@ func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 		k, err = file.WriteAt(p[n:min(n+WriteSize, len(p))], off+int64(n))
 		n += k
 	}
+	f.count(file, n)
 	return n, f.named(err)
 }
 
 // Write appends p where the last Write ended.
 func (f *File) Write(p []byte) (n int, err error) {
-	if f.f == nil {
+	file := f.f
+	if file == nil {
 		return 0, fs.ErrClosed
 	}
-	n, err = f.f.Write(p)
+	n, err = file.Write(p)
+	f.count(file, n)
 	return n, f.named(err)
+}
+
+// flushEvery is the number of bytes after which the system is asked to begin
+// to write: the disk works while the processor does, and Commit has less to
+// wait for.
+const flushEvery = 32 << 20
+
+// count notes n bytes that have been written.
+func (f *File) count(file *os.File, n int) {
+	now := f.written.Add(int64(n))
+	if now/flushEvery != (now-int64(n))/flushEvery {
+		startFlush(file)
+	}
 }
 
 // named names the final file in err: the staging file's name says little.
@@ -103,7 +130,7 @@ func (f *File) named(err error) error {
 
 // Commit makes the bytes durable and puts them at the final name, replacing
 // what was there when the staging file was created. Something that has come
-// there since, such as the output of another process, is left alone, and the
+// there since, such as the output of another program, is left alone, and the
 // error is fs.ErrExist. After an error nothing at that name has changed and
 // the staging file is gone.
 func (f *File) Commit() error {
@@ -113,12 +140,19 @@ func (f *File) Commit() error {
 	file := f.f
 	f.f = nil
 	err := file.Sync()
-	err = errors.Join(err, file.Close())
+	if !takeOpen {
+		err = errors.Join(err, file.Close())
+	}
 	if err == nil {
 		err = f.take(file.Name())
 	}
 	if err != nil {
 		os.Remove(file.Name())
+	}
+	if takeOpen {
+		file.Close() // Sync has said what there was to say
+	}
+	if err != nil {
 		return f.named(err)
 	}
 	return SyncDir(filepath.Dir(f.name))
@@ -148,8 +182,13 @@ func (f *File) Abort() {
 	}
 	file := f.f
 	f.f = nil
+	if takeOpen { // while it is locked
+		os.Remove(file.Name())
+	}
 	file.Close()
-	os.Remove(file.Name())
+	if !takeOpen {
+		os.Remove(file.Name())
+	}
 }
 
 // SyncDir makes the names in a directory durable, where the system can.

@@ -79,25 +79,149 @@ func TestLongName(t *testing.T) {
 	require.Len(t, entries(t, dir), 1)
 }
 
-// What another process has put there meanwhile is not replaced.
+// What another program has put there meanwhile is not replaced.
 func TestCommitLeavesWhatHasComeSince(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "out")
-	first, err := Create(name)
+	f, err := Create(name)
 	require.NoError(t, err)
-	second, err := Create(name)
-	require.NoError(t, err)
-	_, err = first.Write([]byte("first"))
-	require.NoError(t, err)
-	require.NoError(t, first.Commit())
-	require.ErrorIs(t, second.Commit(), fs.ErrExist)
+	require.NoError(t, os.WriteFile(name, []byte("other"), 0o666))
+	require.ErrorIs(t, f.Commit(), fs.ErrExist)
 	got, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.Equal(t, "first", string(got))
+	require.Equal(t, "other", string(got))
 	require.Len(t, entries(t, filepath.Dir(name)), 1)
 
-	third, err := Create(name)
+	f, err = Create(name)
 	require.NoError(t, err)
-	require.NoError(t, third.Commit(), "it was there before")
+	require.NoError(t, f.Commit(), "it was there before")
+}
+
+func TestOneWriter(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "out")
+	f, err := Create(name)
+	require.NoError(t, err)
+	_, err = Create(name)
+	require.ErrorIs(t, err, ErrBusy)
+	f.Abort()
+	f, err = Create(name)
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+}
+
+// A process that has ended early leaves a staging file. If it was between the
+// two steps of taking the name, the file has two.
+func TestStaleStage(t *testing.T) {
+	dir := t.TempDir()
+	name, stage := filepath.Join(dir, "out"), filepath.Join(dir, ".out.partial")
+	require.NoError(t, os.WriteFile(stage, []byte("half of it"), 0o666))
+	f, err := Create(name)
+	require.NoError(t, err)
+	_, err = f.Write([]byte("all"))
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	require.NoError(t, os.Link(name, stage))
+	f, err = Create(name)
+	require.NoError(t, err)
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "all", string(got))
+	f.Abort()
+	require.Equal(t, []string{"out"}, entries(t, dir))
+
+	require.NoError(t, os.Symlink(name, stage))
+	_, err = Create(name)
+	require.Error(t, err, "a link at the place of the staging file")
+}
+
+func TestPermissionsStay(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "out")
+	require.NoError(t, os.WriteFile(name, nil, 0o640))
+	f, err := Create(name)
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o640), info.Mode())
+}
+
+// leave ends the use of d as the end of the process does.
+func leave(d *Dir) { d.close() }
+
+func TestJournal(t *testing.T) {
+	parent := t.TempDir()
+	name := filepath.Join(parent, "out")
+	d, err := CreateDir(name)
+	require.NoError(t, err)
+	require.Empty(t, d.Notes())
+	require.NoError(t, d.Note([]byte("first")))
+	require.NoError(t, os.WriteFile(d.Path("f"), []byte("x"), 0o666))
+	require.NoError(t, d.Note([]byte("second\nline")))
+	_, err = CreateDir(name)
+	require.ErrorIs(t, err, ErrBusy)
+	_, err = d.journal.Write([]byte("torn"))
+	require.NoError(t, err)
+	leave(d)
+
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte("first\n"), []byte("second line\n")}, d.Notes())
+	require.FileExists(t, d.Path("f"))
+	require.NoError(t, d.Note([]byte("third")))
+	leave(d)
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	require.Len(t, d.Notes(), 3)
+	require.NoError(t, d.Reset())
+	require.Empty(t, entries(t, d.Path("")))
+	leave(d)
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	require.Empty(t, d.Notes())
+	require.NoError(t, os.WriteFile(d.Path("f"), []byte("x"), 0o666))
+	leave(d)
+	_, err = CreateDir(name)
+	require.ErrorContains(t, err, "no journal")
+	require.NoError(t, os.RemoveAll(filepath.Join(parent, ".out.partial")))
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	d.Abort()
+	require.Empty(t, entries(t, parent))
+}
+
+func TestMerge(t *testing.T) {
+	parent := t.TempDir()
+	name := filepath.Join(parent, "out")
+	write := func(path, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+	}
+	for _, file := range []string{"shard", "old", "mine"} {
+		write(filepath.Join(name, file), "old")
+	}
+	d, err := CreateDir(name)
+	require.NoError(t, err)
+	require.NoError(t, d.Note([]byte("x")))
+	write(d.Path("sub/other"), "new")
+	write(d.Path("index"), "new")
+	write(filepath.Join(name, "shard"), "new") // moved by a run that was interrupted
+	leave(d)
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	require.NoError(t, d.Merge([]string{"shard", "sub/other", "index"}, []string{"old", "absent"}))
+	require.Equal(t, []string{"out"}, entries(t, parent))
+	require.Equal(t, []string{"index", "mine", "shard", "sub"}, entries(t, name))
+	got, err := os.ReadFile(filepath.Join(name, "shard"))
+	require.NoError(t, err)
+	require.Equal(t, "new", string(got))
+
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	require.NoError(t, d.Note([]byte("x")))
+	require.Error(t, d.Merge([]string{"nowhere"}, nil))
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	require.Len(t, d.Notes(), 1, "the journal stays")
+	d.Abort()
 }
 
 func TestDir(t *testing.T) {

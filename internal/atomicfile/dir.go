@@ -1,50 +1,141 @@
 package atomicfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
 
 // A Dir is a staging directory: files go into it, and it takes its final name
-// when they are complete. Its methods may not be called by several goroutines
-// at once.
+// when they are complete. Beside it lies a journal, which is locked while the
+// Dir is used and says, if the process ends early, what the directory holds.
+// The methods of a Dir may not be called by several goroutines at once.
 type Dir struct {
-	stage string // "" after Commit or Abort
-	name  string
+	name    string
+	stage   string
+	journal *os.File // nil after the end
+	notes   [][]byte
 }
 
-// CreateDir makes a staging directory beside name, which must not exist or be
-// an empty directory by the time of Commit.
+// maxJournal is the size up to which the journal of an earlier run is read.
+const maxJournal = 1 << 30
+
+// CreateDir makes the staging directory ".name.partial" beside name, or opens
+// the one that a process has left which ended early: then Notes says what is in
+// it. One that is in use is ErrBusy, and a directory of that name without a
+// journal that is not empty is an error: it is somebody else's.
 func CreateDir(name string) (*Dir, error) {
-	parent, base := filepath.Split(filepath.Clean(name))
-	base = base[:min(len(base), 200)] // leave room for the suffix under the usual limit of 255 bytes
-	for range 100 {
-		stage := fmt.Sprintf("%s.%s.%08x.partial", parent, base, rand.Uint32())
-		err := os.Mkdir(stage, 0o777)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("create %s: %w", name, err)
-		}
-		return &Dir{stage, filepath.Clean(name)}, nil
+	name = filepath.Clean(name)
+	d := &Dir{name: name, stage: beside(name, ".partial")}
+	journal, err := openLocked(beside(name, ".journal"), false)
+	if err == nil {
+		d.journal = journal
+		err = d.open()
 	}
-	return nil, fmt.Errorf("create %s: no free name for a staging directory", name)
+	if err == nil {
+		return d, nil
+	}
+	if len(d.notes) == 0 {
+		d.release()
+	}
+	d.close()
+	return nil, fmt.Errorf("create %s: %w", name, err)
+}
+
+// open reads the journal and makes the directory, or finds it.
+func (d *Dir) open() error {
+	if err := d.read(); err != nil {
+		return err
+	}
+	err := os.Mkdir(d.stage, 0o777)
+	if errors.Is(err, fs.ErrExist) {
+		return d.check()
+	}
+	d.notes = nil // there is nothing that they could be about
+	return errors.Join(err, d.journal.Truncate(0))
+}
+
+// read reads the journal, up to the last line that is whole.
+func (d *Dir) read() error {
+	info, err := d.journal.Stat()
+	if err != nil || info.Size() > maxJournal {
+		return errors.Join(err, d.journal.Truncate(0))
+	}
+	text, err := io.ReadAll(d.journal)
+	if err != nil {
+		return err
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	for line := range bytes.Lines(text) {
+		d.notes = append(d.notes, line)
+	}
+	return d.journal.Truncate(int64(len(text)))
+}
+
+// check says whether the directory that is there is a staging directory.
+func (d *Dir) check() error {
+	info, err := os.Lstat(d.stage)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", d.stage)
+	}
+	entries, err := os.ReadDir(d.stage)
+	if err == nil && len(entries) > 0 && len(d.notes) == 0 {
+		err = fmt.Errorf("%s is not empty, and no journal says that it may be used: remove it", d.stage)
+	}
+	return err
 }
 
 // Path returns the name under which a file of the directory is reached until
-// Commit.
+// the directory has its name.
 func (d *Dir) Path(file string) string { return filepath.Join(d.stage, file) }
 
-// Commit gives the directory its name. The files in it must be durable by
-// themselves. After an error nothing at that name has changed and the staging
-// directory is gone.
+// Notes returns what an earlier run has noted that ended early.
+func (d *Dir) Notes() [][]byte { return d.notes }
+
+// Note adds a line to the journal and makes it durable.
+func (d *Dir) Note(line []byte) error {
+	if d.journal == nil {
+		return fs.ErrClosed
+	}
+	_, err := d.journal.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = d.journal.Write(append(bytes.ReplaceAll(line, []byte{'\n'}, []byte{' '}), '\n'))
+	}
+	if err == nil {
+		err = d.journal.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("journal of %s: %w", d.name, err)
+	}
+	return nil
+}
+
+// Reset empties the directory and the journal.
+func (d *Dir) Reset() error {
+	d.notes = nil
+	entries, err := os.ReadDir(d.stage)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(d.Path(e.Name())))
+	}
+	err = errors.Join(err, d.journal.Truncate(0))
+	if err != nil {
+		return fmt.Errorf("create %s: %w", d.name, err)
+	}
+	return nil
+}
+
+// Commit gives the directory its name, at which there must be nothing or an
+// empty directory. The files in it must be durable by themselves. After an
+// error nothing at that name has changed and the staging directory is gone.
 func (d *Dir) Commit() error {
-	if d.stage == "" {
+	if d.journal == nil {
 		return fs.ErrClosed
 	}
 	err := SyncDir(d.stage)
@@ -59,15 +150,84 @@ func (d *Dir) Commit() error {
 		d.Abort()
 		return fmt.Errorf("create %s: %w", d.name, err)
 	}
-	d.stage = ""
+	d.release()
 	return SyncDir(filepath.Dir(d.name))
 }
 
-// Abort removes the staging directory with all that is in it. After Commit it
-// does nothing.
+// Merge moves the files into the directory that is at the final name already,
+// one after another in the order given, where they replace what has their names,
+// and removes others from it that are named. If it is interrupted or fails, the
+// journal stays, and so do the files that have not been moved.
+func (d *Dir) Merge(files, remove []string) error {
+	if d.journal == nil {
+		return fs.ErrClosed
+	}
+	if err := d.merge(files, remove); err != nil {
+		d.close()
+		return fmt.Errorf("replace %s: %w", d.name, err)
+	}
+	d.Abort()
+	return nil
+}
+
+func (d *Dir) merge(files, remove []string) error {
+	for _, file := range files {
+		to := filepath.Join(d.name, file)
+		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+			return err
+		}
+		err := os.Rename(d.Path(file), to)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, there := os.Lstat(to); there == nil {
+				err = nil // an earlier run has moved it
+			}
+		}
+		if err == nil {
+			err = SyncDir(filepath.Dir(to))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, file := range remove {
+		if err := os.Remove(filepath.Join(d.name, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return SyncDir(d.name)
+}
+
+// Abort removes the staging directory with all that is in it, and the journal.
+// After the end it does nothing.
 func (d *Dir) Abort() {
-	if d.stage != "" {
+	if d.journal != nil {
 		os.RemoveAll(d.stage)
-		d.stage = ""
+		d.release()
+	}
+}
+
+// release removes the journal.
+func (d *Dir) release() {
+	if d.journal != nil {
+		d.drop()
+		d.close()
+	}
+}
+
+// drop removes the journal's name, while it is locked if the system can.
+func (d *Dir) drop() {
+	if !takeOpen {
+		name := d.journal.Name()
+		d.close()
+		os.Remove(name)
+		return
+	}
+	os.Remove(d.journal.Name())
+}
+
+func (d *Dir) close() {
+	if d.journal != nil {
+		d.journal.Close()
+		d.journal = nil
 	}
 }

@@ -68,7 +68,7 @@ func (m *model) stream(w io.Writer) tensor.Sink { return rawsink.NewStream("box"
 
 // set has a file for each tensor, stem.0 and so on, of which the last one
 // takes its place first.
-func (m *model) set(stem string, last func() error) tensor.Sink {
+func (m *model) set(stem string, last func() error) tensor.SetSink {
 	return rawsink.NewSet("box", func(infos []tensor.Info, meta tensor.Metadata) (*rawsink.SetLayout, error) {
 		set := &rawsink.SetLayout{Last: last}
 		for i := range infos {

@@ -20,6 +20,7 @@ type fileSink struct {
 	cover  *coverage
 	failed atomic.Pointer[error] // the first write that failed
 	ended  bool
+	placed bool // it has its name
 }
 
 // NewFile returns a Sink that writes the named file: into a staging file
@@ -120,7 +121,9 @@ func (s *fileSink) Finish([]tensor.Record) error {
 		return err
 	}
 	s.ended = true
-	return s.file.Commit()
+	err := s.file.Commit()
+	s.placed = err == nil
+	return err
 }
 
 func (s *fileSink) Abort() {

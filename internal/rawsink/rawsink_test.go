@@ -389,3 +389,36 @@ func TestSetIsWhole(t *testing.T) {
 	require.NoError(t, sink.Finish(nil))
 	require.Equal(t, []string{"m.0", "m.1", "m.2"}, entries(t, dir))
 }
+
+// TestSetInParts: files are finished while others are written, and another
+// sink keeps them.
+func TestSetInParts(t *testing.T) {
+	dir := t.TempDir()
+	m := modelOf(8, "abc", "defg", "h")
+	sink := m.set(filepath.Join(dir, "m"), nil)
+	files, err := sink.Files(m.infos(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []tensor.SetFile{{Name: "m.0", From: 0, To: 1}, {Name: "m.1", From: 1, To: 2}, {Name: "m.2", From: 2, To: 3}}, files)
+	require.Error(t, sink.FinishFile(1, nil), "before Begin")
+	require.NoError(t, sink.Begin(m.infos(), nil))
+	require.Error(t, sink.FinishFile(1, nil), "its bytes have not come")
+	require.NoError(t, sink.Write(1, 0, []byte(m.data[1])))
+	require.NoError(t, sink.FinishFile(1, nil))
+	require.Error(t, sink.FinishFile(1, nil), "twice")
+	require.FileExists(t, filepath.Join(dir, "m.1"))
+	sink.Abort()
+	require.Equal(t, []string{"m.1"}, entries(t, dir))
+
+	sink = m.set(filepath.Join(dir, "m"), nil)
+	_, err = sink.Files(m.infos(), nil)
+	require.NoError(t, err)
+	sink.Keep(1)
+	require.NoError(t, sink.Begin(m.infos(), nil))
+	require.Error(t, sink.Write(1, 0, []byte(m.data[1])), "it is there")
+	require.NoError(t, sink.Write(0, 0, []byte(m.data[0])))
+	require.Error(t, sink.Finish(nil), "the last one lacks bytes")
+	require.NoError(t, sink.Write(2, 0, []byte(m.data[2])))
+	require.NoError(t, sink.Finish(nil))
+	require.Equal(t, []string{"m.0", "m.1", "m.2"}, entries(t, dir))
+	requireFile(t, filepath.Join(dir, "m.1"), modelOf(8, "defg").bytes(t))
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/demi-weights/demi/tensor"
@@ -37,15 +38,17 @@ type SetPlan func([]tensor.Info, tensor.Metadata) (*SetLayout, error)
 
 // A setSink writes several files that are of use together only.
 type setSink struct {
-	format format
-	plan   SetPlan
-	mu     sync.RWMutex // held for writing by what begins and ends the set
-	set    *SetLayout   // nil before Begin
-	files  []*fileSink
-	ended  bool
+	format  format
+	plan    SetPlan
+	mu      sync.RWMutex // held for writing by what begins and ends the set
+	planned *SetLayout   // by Files
+	keep    map[int]bool
+	set     *SetLayout // nil before Begin
+	files   []*fileSink
+	ended   bool
 }
 
-// NewSet returns a Sink that writes a set of files, each of them as NewFile
+// NewSet returns a SetSink that writes a set of files, each of them as NewFile
 // does, with the same rules for the calls. container stands before errors
 // about their order.
 //
@@ -53,16 +56,45 @@ type setSink struct {
 // place. If that fails for one of them, or Last does, those that have taken
 // their places are removed, for without the others they are of no use, and the
 // set is given up. Other files are left alone.
-func NewSet(container string, plan SetPlan) tensor.Sink {
-	return &setSink{format: format(container), plan: plan}
+func NewSet(container string, plan SetPlan) tensor.SetSink {
+	return &setSink{format: format(container), plan: plan, keep: map[int]bool{}}
 }
 
 func (s *setSink) Ordered() bool { return false }
 
-func (s *setSink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
-	set, err := s.plan(infos, meta)
-	if err != nil {
-		return err
+func (s *setSink) Files(infos []tensor.Info, meta tensor.Metadata) (files []tensor.SetFile, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.set != nil || s.ended {
+		return nil, s.format.begun()
+	}
+	if s.planned, err = s.plan(infos, meta); err != nil {
+		return nil, err
+	}
+	from := 0
+	for no, shard := range s.planned.Files {
+		to := from
+		for to < len(s.planned.Places) && s.planned.Places[to].File == no {
+			to++
+		}
+		files = append(files, tensor.SetFile{Name: filepath.Base(shard.Name), From: from, To: to})
+		from = to
+	}
+	return files, nil
+}
+
+func (s *setSink) Keep(file int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep[file] = true
+}
+
+func (s *setSink) Begin(infos []tensor.Info, meta tensor.Metadata) (err error) {
+	set := s.planned
+	if set == nil {
+		if set, err = s.plan(infos, meta); err != nil {
+			return err
+		}
 	}
 	return s.begin(set)
 }
@@ -75,9 +107,13 @@ func (s *setSink) begin(set *SetLayout) error {
 		return s.format.begun()
 	}
 	s.set = set
-	for _, shard := range set.Files {
+	for no, shard := range set.Files {
 		f := &fileSink{format: s.format, name: shard.Name}
 		s.files = append(s.files, f)
+		if s.keep[no] {
+			f.ended, f.placed = true, true
+			continue
+		}
 		if err := f.begin(shard.Layout); err != nil {
 			s.abort()
 			return err
@@ -99,6 +135,15 @@ func (s *setSink) Write(i int, off int64, p []byte) error {
 	return s.files[at.File].Write(at.Tensor, off, p)
 }
 
+func (s *setSink) FinishFile(file int, _ []tensor.Record) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.set == nil || s.ended {
+		return s.format.notBegun()
+	}
+	return s.files[file].Finish(nil)
+}
+
 func (s *setSink) Finish([]tensor.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,12 +151,15 @@ func (s *setSink) Finish([]tensor.Record) error {
 		return s.format.notBegun()
 	}
 	for _, f := range s.files {
-		if err := f.whole(); err != nil {
+		if err := f.whole(); err != nil && !f.placed {
 			return err
 		}
 	}
 	s.ended = true
 	for n, no := range s.set.Order {
+		if s.files[no].placed {
+			continue
+		}
 		if err := s.files[no].Finish(nil); err != nil {
 			return errors.Join(err, s.retreat(s.set.Order[:n]))
 		}
