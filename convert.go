@@ -92,8 +92,16 @@ type conversion struct {
 	tiles   store.TileSink      // the sink, if it takes tiles that are encoded; else nil
 	encoded chan *store.Encoded // those that wait
 	records []tensor.Record
-	done    int // records before this one are complete
+	have    map[int]tensor.Record // of tensors that an earlier run has written
+	done    int                   // records before this one are complete
 	root    valuehash.Root
+}
+
+// A resumer is a Sink that may have tensors from an earlier run, and wants to
+// know when one is complete.
+type resumer interface {
+	resume(ctx context.Context, infos []tensor.Info, meta tensor.Metadata, workers int) (map[int]tensor.Record, error)
+	completed(i int, records []tensor.Record)
 }
 
 func newConversion(src tensor.Source, sink tensor.Sink, p *Plan, o RunOptions) (*conversion, error) {
@@ -101,10 +109,6 @@ func newConversion(src tensor.Source, sink tensor.Sink, p *Plan, o RunOptions) (
 		return nil, errUndecided
 	}
 	v := &conversion{src: src, sink: sink, plan: p, options: o}
-	v.grid = tile.NewGrid(len(p.Tensors), func(i int) (int64, int) {
-		in := p.Tensors[i].In
-		return in.Size, in.DType.Bits()
-	})
 	if err := v.divide(); err != nil {
 		return nil, err
 	}
@@ -170,7 +174,7 @@ func (t *Choice) memory() (all, out int64) {
 }
 
 func (v *conversion) run(ctx context.Context) error {
-	if err := v.sink.Begin(v.plan.Infos(), v.plan.Meta); err != nil {
+	if err := v.begin(ctx); err != nil {
 		return err
 	}
 	v.tiles = encoder(v.sink)
@@ -191,6 +195,24 @@ func (v *conversion) run(ctx context.Context) error {
 		return err
 	}
 	return v.sink.Finish(v.records)
+}
+
+// begin begins the output and finds out what is left to do.
+func (v *conversion) begin(ctx context.Context) (err error) {
+	infos := v.plan.Infos()
+	if r, ok := base(v.sink).(resumer); ok {
+		if v.have, err = r.resume(ctx, infos, v.plan.Meta, len(v.workers)); err != nil {
+			return err
+		}
+	}
+	v.grid = tile.NewGrid(len(infos), func(i int) (int64, int) {
+		if _, done := v.have[i]; done {
+			return 0, 0
+		}
+		in := v.plan.Tensors[i].In
+		return in.Size, in.DType.Bits()
+	})
+	return v.sink.Begin(infos, v.plan.Meta)
 }
 
 // unchanged compares what Decide has seen with what was converted.
@@ -214,8 +236,16 @@ func (v *conversion) newRoot(i int) valuehash.Root {
 // complete closes the records up to that of tensor i, which is the next to
 // get results. Tensors without data have no tiles and get their hash here.
 func (v *conversion) complete(i int) {
+	watch, _ := base(v.sink).(resumer)
 	for v.done < i {
-		v.records[v.done].Hash = v.root.Sum()
+		if r, ok := v.have[v.done]; ok {
+			v.records[v.done] = r
+		} else {
+			v.records[v.done].Hash = v.root.Sum()
+		}
+		if watch != nil {
+			watch.completed(v.done, v.records)
+		}
 		if v.done++; v.done < len(v.records) {
 			v.root = v.newRoot(v.done)
 		}
@@ -225,8 +255,9 @@ func (v *conversion) complete(i int) {
 // encoder returns s, which has begun, as a Sink for which the workers do the
 // encoding, while a tile is in their cache; nil if it is none.
 func encoder(s tensor.Sink) store.TileSink {
+	s = base(s)
 	if d, ok := s.(*dirSink); ok {
-		s = d.Sink
+		s = d.SetSink
 	}
 	t, _ := s.(store.TileSink)
 	return t

@@ -186,7 +186,7 @@ func TestErrorsAbortTheSink(t *testing.T) {
 	}
 	for left := range 5 {
 		require.ErrorIs(t, run(file(), context.Background(), left), errDisk)
-		require.ErrorIs(t, run(demi.NewWriter(io.Discard, p, nil), context.Background(), left), errDisk)
+		require.ErrorIs(t, run(demi.NewWriter(io.Discard, p, c, nil), context.Background(), left), errDisk)
 	}
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()

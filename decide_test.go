@@ -124,7 +124,7 @@ func TestConvertWantsADecidedPlan(t *testing.T) {
 	p, err := demi.NewPlan(c, demi.Options{})
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Undecided())
-	_, err = demi.Convert(context.Background(), c, demi.NewWriter(nil, p, nil), p, nil)
+	_, err = demi.Convert(context.Background(), c, demi.NewWriter(nil, p, c, nil), p, nil)
 	require.ErrorContains(t, err, "Decide")
 }
 

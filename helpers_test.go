@@ -97,7 +97,7 @@ func convert(t testing.TB, c *demi.Checkpoint, o demi.Options, run *demi.RunOpti
 		return nil, nil, err
 	}
 	var b bytes.Buffer
-	records, err := demi.Convert(context.Background(), c, demi.NewWriter(&b, p, nil), p, run)
+	records, err := demi.Convert(context.Background(), c, demi.NewWriter(&b, p, c, nil), p, run)
 	return b.Bytes(), records, err
 }
 

@@ -17,6 +17,7 @@ import (
 // of them know.
 type app struct {
 	stdout, stderr io.Writer
+	text           io.Writer // where reports go: stdout, unless that is the output
 
 	json     bool
 	verbose  bool

@@ -12,6 +12,7 @@ import (
 	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/codec"
 	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
 )
 
 // convertFlags are the flags of a conversion, as text.
@@ -23,7 +24,8 @@ type convertFlags struct {
 	maxShard                               string
 	level                                  string
 	align                                  int64
-	dryRun                                 bool
+	dryRun, restore                        bool
+	ifExists                               string
 }
 
 func convertCommand(a *app) *cobra.Command {
@@ -48,7 +50,9 @@ func convertCommand(a *app) *cobra.Command {
 	fs.StringVar(&f.maxShard, "max-shard-size", "5GB", "size of a shard, when DST is a directory")
 	fs.Int64Var(&f.align, "align", 0, "alignment of tensors in a GGUF file (default 32) or a .demi store (default 64)")
 	fs.StringVar(&f.level, "level", "fast", "compression of a .demi store: "+strings.Join(codec.Levels(), ", "))
-	fs.BoolVarP(&f.force, "force", "f", false, "replace DST if it is a file that exists")
+	fs.StringVar(&f.ifExists, "if-exists", "error", "when DST exists: error, skip (if it was made by the same command under skip), replace")
+	fs.BoolVarP(&f.force, "force", "f", false, "the same as --if-exists replace")
+	fs.BoolVar(&f.restore, "restore", false, "write the files again that the store SRC was made from with --dtype keep, byte for byte")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the plan and write nothing")
 	return c
 }
@@ -114,7 +118,13 @@ func oneOf(flag, value, no, yes string) (bool, error) {
 }
 
 func (f *convertFlags) create() (o demi.CreateOptions, err error) {
-	o.Replace, o.Align = f.force, f.align
+	if o.IfExists, err = demi.ParseIfExists(f.ifExists); err != nil {
+		return o, usageError{err}
+	}
+	if f.force {
+		o.IfExists = demi.Replace
+	}
+	o.Align = f.align
 	if f.align < 0 || f.align&(f.align-1) != 0 {
 		return o, usagef("--align %d is not a power of two", f.align)
 	}
@@ -136,17 +146,50 @@ func (a *app) open(path string) (*demi.Checkpoint, error) {
 	return c, nil
 }
 
+// A job is one conversion, with its flags read.
+type job struct {
+	src, dst string
+	options  demi.Options
+	create   demi.CreateOptions
+	run      demi.RunOptions
+}
+
+// toStdout is the DST that means standard output.
+const toStdout = "-"
+
+func (a *app) newJob(f *convertFlags, src, dst string) (j *job, err error) {
+	j = &job{src: src, dst: dst}
+	if j.options, err = f.options(dst); err != nil {
+		return nil, err
+	}
+	j.options.Lenient = a.lenient
+	if j.create, err = f.create(); err != nil {
+		return nil, err
+	}
+	j.create.Warn = func(text string) { a.warn([]string{text}) }
+	if j.run, err = a.runOptions(); err != nil {
+		return nil, err
+	}
+	if dst == toStdout {
+		err = a.reserveStdout()
+	}
+	return j, err
+}
+
+// reserveStdout keeps stdout for the output.
+func (a *app) reserveStdout() error {
+	if a.json {
+		return usagef("--json and an output to stdout do not go together")
+	}
+	if isTerminal(a.stdout) {
+		return usagef("stdout is a terminal: weights are no sight")
+	}
+	a.text = a.stderr
+	return nil
+}
+
 func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) error {
-	o, err := f.options(dst)
-	if err != nil {
-		return err
-	}
-	o.Lenient = a.lenient
-	create, err := f.create()
-	if err != nil {
-		return err
-	}
-	run, err := a.runOptions()
+	j, err := a.newJob(f, src, dst)
 	if err != nil {
 		return err
 	}
@@ -155,36 +198,72 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 		return swapped(err, src, dst)
 	}
 	defer c.Close()
-	p, err := demi.NewPlan(c, o)
+	if f.restore {
+		return a.restore(cmd, c, j)
+	}
+	p, err := demi.NewPlan(c, j.options)
 	if err != nil {
 		return err
 	}
 	for _, r := range p.UnusedRules() {
 		a.warn([]string{"no tensor has a name for the rule " + r.String()})
 	}
-	create.Warn = func(text string) { a.warn([]string{text}) }
 	if err := checkFlags(cmd.Flags(), p.Options.Format); err != nil {
 		return err
 	}
-	sink, err := demi.Create(dst, p, c, &create) // before the scan: a mistake in DST should not cost one
+	if j.create.IfExists == demi.Skip {
+		if done, err := demi.Finished(dst, p, c, &j.create); done || err != nil {
+			return errors.Join(err, a.reportSkip(j))
+		}
+	}
+	sink, err := a.sink(j, p, c) // before the scan: a mistake in DST should not cost one
 	if err != nil {
 		return err
 	}
-	meter := a.newMeter(&run)
+	meter := a.newMeter(&j.run)
 	defer meter.stop()
-	if err := p.Decide(cmd.Context(), c, &run); err != nil {
+	if err := p.Decide(cmd.Context(), c, &j.run); err != nil {
 		return err
 	}
 	if f.dryRun {
 		meter.stop()
 		return a.reportPlan(p)
 	}
-	records, err := demi.Convert(cmd.Context(), c, sink, p, &run)
+	records, err := demi.Convert(cmd.Context(), c, sink, p, &j.run)
 	if err != nil {
 		return err
 	}
 	meter.stop()
 	return a.reportConversion(c, p, records, src, dst)
+}
+
+func (a *app) sink(j *job, p *demi.Plan, c *demi.Checkpoint) (tensor.Sink, error) {
+	if j.dst == toStdout {
+		return demi.NewWriter(a.stdout, p, c, &j.create), nil
+	}
+	return demi.Create(j.dst, p, c, &j.create)
+}
+
+// restoreFlags are those that go with --restore.
+var restoreFlags = []string{"restore", "if-exists", "force", "json", "verbose", "quiet", "jobs", "max-memory", "progress", "cpu", "lenient"}
+
+func (a *app) restore(cmd *cobra.Command, c *demi.Checkpoint, j *job) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(restoreFlags, f.Name) {
+			err = usagef("--%s and --restore do not go together: the files come back as they were", f.Name)
+		}
+	})
+	if err == nil && j.dst == toStdout {
+		err = usagef("--restore writes files, not to stdout")
+	}
+	if err != nil {
+		return err
+	}
+	paths, err := demi.Restore(cmd.Context(), c, j.dst, &j.create)
+	if err != nil {
+		return err
+	}
+	return a.reportRestore(j, paths)
 }
 
 // checkFlags refuses flags that the output format has no use for, which its

@@ -32,7 +32,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	signal.Ignore(syscall.SIGPIPE) // an error instead, so that what was begun is removed
 	go interrupt(ctx, signals, cancel)
 
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{stdout: stdout, stderr: stderr, text: stdout}
 	cmd := newRoot(a)
 	a.json = slices.Contains(args, "--json") // also if a flag before it is wrong
 	cmd.SetArgs(args)

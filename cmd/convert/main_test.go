@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -179,4 +180,76 @@ func TestClassesOfErrors(t *testing.T) {
 	require.Equal(t, classIO, classify(syscall.ENOSPC))
 	require.Equal(t, class{"signal", 143, true}, classify(signalError{syscall.SIGTERM}))
 	require.Equal(t, classIO, classify(context.Canceled))
+}
+
+// TestKilled kills a conversion at twenty moments and runs it again each time:
+// the end is that of a run that nothing disturbed, and nothing else is left.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "src.safetensors")
+	manyTensors(t, src, 48, 1<<20)
+	args := func(dst string, to string) []string {
+		return []string{src, dst, "--dtype", "bf16", "--to", to, "--max-shard-size", "4MB", "-q"}
+	}
+	for _, to := range []string{"safetensors", "gguf", "demi"} {
+		whole, dst := filepath.Join(dir, "whole-"+to), filepath.Join(dir, "dst-"+to)
+		more := []string{"--container-only"}
+		started := time.Now()
+		out, err := demiCommand(t, append(args(whole, to), more...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		took := time.Since(started)
+		for i := range 20 {
+			cmd := demiCommand(t, append(args(dst, to), more...)...)
+			require.NoError(t, cmd.Start())
+			time.Sleep(took * time.Duration(i+1) / 22)
+			require.NoError(t, cmd.Process.Kill())
+			cmd.Wait() // it may have been faster
+			if _, err := os.Stat(dst); err == nil {
+				require.NoError(t, os.RemoveAll(dst))
+			}
+		}
+		out, err = demiCommand(t, append(args(dst, to), more...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, dirHashes(t, whole), dirHashes(t, dst))
+		left, err := filepath.Glob(filepath.Join(dir, ".*"))
+		require.NoError(t, err)
+		for _, path := range left { // of a process killed between its last two steps
+			require.NotContains(t, path, ".partial")
+		}
+	}
+}
+
+func manyTensors(t *testing.T, name string, n int, size int64) {
+	t.Helper()
+	header := "{"
+	for i := range int64(n) {
+		header += fmt.Sprintf(`"w%02d":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]},`, i, size/4, i*size, (i+1)*size)
+	}
+	header = strings.TrimSuffix(header, ",") + "}"
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = f.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...))
+	require.NoError(t, err)
+	p := make([]byte, size)
+	for i := range n {
+		for k := 0; k < len(p); k += 4 {
+			binary.LittleEndian.PutUint32(p[k:], 0x3c000000+uint32(i*7919+k*2654435761)&0x1ffffff)
+		}
+		_, err = f.Write(p)
+		require.NoError(t, err)
+	}
+}
+
+func dirHashes(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	sums := map[string]string{}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		sums[e.Name()] = fmt.Sprintf("%x", sha256.Sum256(raw))
+	}
+	return sums
 }

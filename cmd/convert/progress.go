@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/demi-weights/demi"
 )
@@ -36,14 +39,12 @@ func (a *app) newMeter(o *demi.RunOptions) *meter {
 	return m
 }
 
-// terminal tells whether stderr is one.
-func (a *app) terminal() bool {
-	f, ok := a.stderr.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+// terminal tells whether stderr is one that can go back on a line.
+func (a *app) terminal() bool { return isTerminal(a.stderr) && os.Getenv("TERM") != "dumb" }
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func (m *meter) show(p demi.Progress) {

@@ -98,7 +98,7 @@ func (a *app) writeJSON(v any) error {
 
 // print writes to stdout and remembers the first error.
 func (a *app) print(s string) {
-	if _, err := io.WriteString(a.stdout, s); err != nil && a.outErr == nil {
+	if _, err := io.WriteString(a.text, s); err != nil && a.outErr == nil {
 		a.outErr = fmt.Errorf("write to stdout: %w", err)
 	}
 }
@@ -122,6 +122,12 @@ func program() string {
 
 func (a *app) reportConversion(c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, src, dst string) error {
 	summary := verify.Summarize(records)
+	if dst == toStdout {
+		if !a.quiet {
+			a.printSummary(summary, records)
+		}
+		return nil
+	}
 	out, err := demi.Open(dst, &demi.OpenOptions{Lenient: a.lenient})
 	if err != nil {
 		return fmt.Errorf("the output was written, but: %w", err)
@@ -144,6 +150,38 @@ func (a *app) reportConversion(c *demi.Checkpoint, p *demi.Plan, records []tenso
 	a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", dst, out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
 	a.printSummary(summary, records)
 	return a.outErr
+}
+
+// A filesDocument is what --json prints when files were restored or skipped.
+type filesDocument struct {
+	Version int      `json:"version"`
+	Command string   `json:"command"`
+	Program string   `json:"program"`
+	Skipped bool     `json:"skipped,omitempty"`
+	Files   []string `json:"files"`
+	Seconds float64  `json:"seconds"`
+}
+
+func (a *app) reportFiles(command string, skipped bool, files []string, text string) error {
+	if a.json {
+		return a.writeJSON(filesDocument{documentVersion, command, program(), skipped, files, time.Since(a.started).Seconds()})
+	}
+	if !a.quiet {
+		a.print(text)
+	}
+	return a.outErr
+}
+
+func (a *app) reportSkip(j *job) error {
+	return a.reportFiles("convert", true, []string{j.dst}, fmt.Sprintf("%s: it is there already, made by the same command\n", j.dst))
+}
+
+func (a *app) reportRestore(j *job, files []string) error {
+	text := ""
+	for _, f := range files {
+		text += fmt.Sprintf("%s: as it was, by its SHA-256\n", f)
+	}
+	return a.reportFiles("restore", false, files, text)
 }
 
 func fileBytes(c *demi.Checkpoint) (n int64) {

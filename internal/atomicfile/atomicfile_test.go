@@ -144,9 +144,6 @@ func TestPermissionsStay(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o640), info.Mode())
 }
 
-// leave ends the use of d as the end of the process does.
-func leave(d *Dir) { d.close() }
-
 func TestJournal(t *testing.T) {
 	parent := t.TempDir()
 	name := filepath.Join(parent, "out")
@@ -160,25 +157,25 @@ func TestJournal(t *testing.T) {
 	require.ErrorIs(t, err, ErrBusy)
 	_, err = d.journal.Write([]byte("torn"))
 	require.NoError(t, err)
-	leave(d)
+	d.Leave()
 
 	d, err = CreateDir(name)
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{[]byte("first\n"), []byte("second line\n")}, d.Notes())
 	require.FileExists(t, d.Path("f"))
 	require.NoError(t, d.Note([]byte("third")))
-	leave(d)
+	d.Leave()
 	d, err = CreateDir(name)
 	require.NoError(t, err)
 	require.Len(t, d.Notes(), 3)
 	require.NoError(t, d.Reset())
 	require.Empty(t, entries(t, d.Path("")))
-	leave(d)
+	d.Leave()
 	d, err = CreateDir(name)
 	require.NoError(t, err)
 	require.Empty(t, d.Notes())
 	require.NoError(t, os.WriteFile(d.Path("f"), []byte("x"), 0o666))
-	leave(d)
+	d.Leave()
 	_, err = CreateDir(name)
 	require.ErrorContains(t, err, "no journal")
 	require.NoError(t, os.RemoveAll(filepath.Join(parent, ".out.partial")))
@@ -204,7 +201,7 @@ func TestMerge(t *testing.T) {
 	write(d.Path("sub/other"), "new")
 	write(d.Path("index"), "new")
 	write(filepath.Join(name, "shard"), "new") // moved by a run that was interrupted
-	leave(d)
+	d.Leave()
 	d, err = CreateDir(name)
 	require.NoError(t, err)
 	require.NoError(t, d.Merge([]string{"shard", "sub/other", "index"}, []string{"old", "absent"}))

@@ -46,6 +46,13 @@ func CreateDir(name string) (*Dir, error) {
 	return nil, fmt.Errorf("create %s: %w", name, err)
 }
 
+// Left reports whether a process has left, or is just using, a staging
+// directory for name.
+func Left(name string) bool {
+	_, err := os.Lstat(beside(name, ".journal"))
+	return err == nil
+}
+
 // open reads the journal and makes the directory, or finds it.
 func (d *Dir) open() error {
 	if err := d.read(); err != nil {
@@ -205,6 +212,10 @@ func (d *Dir) Abort() {
 		d.release()
 	}
 }
+
+// Leave ends the use of the Dir and leaves all as it is, as the end of the
+// process does.
+func (d *Dir) Leave() { d.close() }
 
 // release removes the journal.
 func (d *Dir) release() {

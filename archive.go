@@ -1,0 +1,332 @@
+package demi
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	store "github.com/demi-weights/demi/format"
+	"github.com/demi-weights/demi/internal/atomicfile"
+	"github.com/demi-weights/demi/safetensors"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// An archive finds out, while a store is written that changes no tensor, what
+// is needed to write the source files again: their headers and SHA-256.
+type archive struct {
+	plan   *Plan
+	source *Checkpoint
+	warn   func(string)
+	cancel context.CancelFunc
+	files  []sourceFile
+	wg     sync.WaitGroup
+}
+
+// A sourceFile is one file of the source.
+type sourceFile struct {
+	path   string
+	header store.SourceHeader
+	data   []span // of the tensors, by offset
+	err    error
+}
+
+// A span is the bytes from one offset up to another.
+type span struct{ from, to int64 }
+
+// errNoArchive is a file that cannot be written again from its tensors.
+var errNoArchive = errors.New("the store will not give it back byte for byte")
+
+// archived returns the Sink for a store that s writes, with the sources of c
+// in it if no tensor is converted. o is that of s.
+func (p *Plan) archived(c *Checkpoint, o *CreateOptions, create func(*CreateOptions) tensor.Sink) tensor.Sink {
+	if p.Options.Format != Demi || len(c.sections) == 0 {
+		return create(o)
+	}
+	a := &archive{plan: p, source: c, warn: o.Warn}
+	with := *o
+	with.sources = a.sources
+	return &archiveSink{create(&with), a}
+}
+
+// An archiveSink reads the source files for their hashes while the store is
+// written.
+type archiveSink struct {
+	tensor.Sink
+	archive *archive
+}
+
+func (s *archiveSink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
+	s.archive.start()
+	return s.Sink.Begin(infos, meta)
+}
+
+func (s *archiveSink) Abort() {
+	s.archive.stop()
+	s.Sink.Abort()
+}
+
+func (s *archiveSink) unwrap() tensor.Sink { return s.Sink }
+
+// start begins to read the files.
+func (a *archive) start() {
+	converted := slices.ContainsFunc(a.plan.Tensors, func(t Choice) bool { return t.Converted() })
+	if converted || a.source.format == Demi || a.cancel != nil {
+		return
+	}
+	var ctx context.Context
+	ctx, a.cancel = context.WithCancel(context.Background())
+	a.files = a.source.sourceFiles()
+	for i := range a.files {
+		a.wg.Go(func() { a.files[i].err = a.files[i].read(ctx) })
+	}
+}
+
+func (a *archive) stop() {
+	if a.cancel != nil {
+		a.cancel()
+	}
+	a.wg.Wait()
+}
+
+// sources waits for the files. A store that is copied hands on what it has.
+func (a *archive) sources() (list []store.SourceHeader, err error) {
+	if set, ok := a.source.src.(*store.Set); ok && !slices.ContainsFunc(a.plan.Tensors, func(t Choice) bool { return t.Converted() }) {
+		return set.Sources()
+	}
+	a.wg.Wait()
+	for i := range a.files {
+		f := &a.files[i]
+		if errors.Is(f.err, errNoArchive) {
+			if a.warn != nil {
+				a.warn(f.err.Error())
+			}
+			return nil, nil
+		}
+		if f.err != nil {
+			return nil, f.err
+		}
+		list = append(list, f.header)
+	}
+	return list, nil
+}
+
+// sourceFiles returns the files of c with the places of their tensors, and the
+// index of a set.
+func (c *Checkpoint) sourceFiles() (files []sourceFile) {
+	of := map[string]int{}
+	for i := range c.sections {
+		s := &c.sections[i]
+		of[s.File] = len(files)
+		h := store.SourceHeader{Name: filepath.Base(s.File), Size: s.Size, Bytes: make([]byte, 0, s.Header)}
+		files = append(files, sourceFile{path: s.File, header: h})
+	}
+	for i, in := range c.src.Tensors() {
+		file, offset := c.src.Place(i)
+		f := &files[of[file]]
+		f.header.Tensors = append(f.header.Tensors, store.SourceTensor{Name: in.Name, Offset: offset})
+		f.data = append(f.data, span{offset, offset + in.Size})
+	}
+	for i := range files {
+		t, data := files[i].header.Tensors, files[i].data
+		slices.SortStableFunc(t, func(a, b store.SourceTensor) int { return cmp.Compare(a.Offset, b.Offset) })
+		slices.SortStableFunc(data, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	}
+	if index := c.indexFile(); index != "" {
+		info, err := os.Stat(index)
+		f := sourceFile{path: index, err: err, header: store.SourceHeader{Name: filepath.Base(index)}}
+		if err == nil {
+			f.header.Size = info.Size()
+			f.header.Bytes = make([]byte, 0, info.Size())
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// indexFile returns the path of the index of a safetensors set; "" if it has
+// none.
+func (c *Checkpoint) indexFile() string {
+	if c.format != Safetensors {
+		return ""
+	}
+	stem, _, _, ok := safetensors.ParseShardName(c.sections[0].File)
+	if !ok {
+		return ""
+	}
+	index := safetensors.IndexName(stem)
+	if _, err := os.Stat(index); err != nil {
+		return ""
+	}
+	return index
+}
+
+// read reads the whole file: the header is kept, all bytes are hashed, and
+// those that are of no tensor must be zero.
+func (f *sourceFile) read(ctx context.Context) error {
+	if f.err != nil {
+		return f.err
+	}
+	in, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	h := &f.header
+	sum := sha256.New()
+	buf := make([]byte, 1<<20)
+	gaps := f.gaps()
+	for pos := int64(0); pos < h.Size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p := buf[:min(int64(len(buf)), h.Size-pos)]
+		if _, err := io.ReadFull(in, p); err != nil {
+			return changedFile(f.path, "byte %d of %d cannot be read: %v", pos, h.Size, err)
+		}
+		sum.Write(p)
+		if room := int64(cap(h.Bytes) - len(h.Bytes)); room > 0 {
+			h.Bytes = append(h.Bytes, p[:min(room, int64(len(p)))]...)
+		}
+		if off := notZero(p, pos, gaps); off >= 0 {
+			return fmt.Errorf("%s: byte %d is of no tensor and not zero: %w", f.path, off, errNoArchive)
+		}
+		pos += int64(len(p))
+	}
+	sum.Sum(h.SHA256[:0])
+	return nil
+}
+
+// gaps returns the bytes that are neither of the header nor of a tensor.
+func (f *sourceFile) gaps() (gaps []span) {
+	end := int64(cap(f.header.Bytes))
+	for _, d := range append(f.data, span{f.header.Size, f.header.Size}) {
+		if d.from > end {
+			gaps = append(gaps, span{end, d.from})
+		}
+		end = max(end, d.to)
+	}
+	return gaps
+}
+
+// notZero returns the offset of the first byte that is not zero, of those of p,
+// which begins at pos, that are in gaps; -1 if there is none.
+func notZero(p []byte, pos int64, gaps []span) int64 {
+	end := pos + int64(len(p))
+	first, _ := slices.BinarySearchFunc(gaps, pos, func(g span, pos int64) int { return cmp.Compare(g.to, pos+1) })
+	for _, g := range gaps[first:] {
+		if g.from >= end {
+			break
+		}
+		for off := max(g.from, pos); off < min(g.to, end); off++ {
+			if p[off-pos] != 0 {
+				return off
+			}
+		}
+	}
+	return -1
+}
+
+// Restore writes the files that a store was made from, byte for byte, and
+// compares each with its SHA-256. The store must have been made with the target
+// Keep, or so that no tensor changed; others do not have what it takes, which
+// is tensor.ErrUnsupported. path is a file, if it has the extension of a format
+// and there is one file to write, or a directory, which gets the names of the
+// source files. Restore returns the paths of what it has written.
+func Restore(ctx context.Context, c *Checkpoint, path string, o *CreateOptions) ([]string, error) {
+	if o == nil {
+		o = &CreateOptions{}
+	}
+	set, ok := c.src.(*store.Set)
+	if !ok {
+		return nil, fmt.Errorf("%w: only a store gives source files back, this is %s", tensor.ErrUnsupported, c.format)
+	}
+	list, err := set.Sources()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: the store does not have the headers of its source: it was not made with --dtype keep, or from another store", tensor.ErrUnsupported)
+	}
+	if err := checkRestore(path, list, c, o); err != nil {
+		return nil, err
+	}
+	if FormatOf(path) != "" {
+		return []string{path}, restoreFile(ctx, path, &list[0], c.src)
+	}
+	return restoreDir(ctx, path, list, c.src)
+}
+
+func checkRestore(path string, list []store.SourceHeader, c *Checkpoint, o *CreateOptions) error {
+	if err := checkOutput(path, FormatOf(path)); err != nil {
+		return err
+	}
+	if FormatOf(path) != "" && len(list) > 1 {
+		return fmt.Errorf("%w: %d files are to be written: name a directory", ErrOutput, len(list))
+	}
+	seen := map[string]bool{}
+	for i := range list {
+		name := list[i].Name
+		if !filepath.IsLocal(name) || filepath.Base(name) != name || seen[name] {
+			return fmt.Errorf("%w: a source file of the name %q", tensor.ErrFormat, name)
+		}
+		seen[name] = true
+	}
+	return checkFree(path, c, o.IfExists == Replace && FormatOf(path) != "")
+}
+
+// restoreFile writes one file.
+func restoreFile(ctx context.Context, path string, h *store.SourceHeader, src tensor.Source) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err := f.Allocate(h.Size); err != nil {
+		return err
+	}
+	if err := h.Restore(cancelled{ctx, f}, src); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+func restoreDir(ctx context.Context, path string, list []store.SourceHeader, src tensor.Source) (paths []string, err error) {
+	dir, err := atomicfile.CreateDir(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Abort()
+	if err := dir.Reset(); err != nil {
+		return nil, err
+	}
+	if err := dir.Note([]byte("restore")); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if err := restoreFile(ctx, dir.Path(list[i].Name), &list[i], src); err != nil {
+			return nil, err
+		}
+		paths = append(paths, filepath.Join(path, list[i].Name))
+	}
+	return paths, dir.Commit()
+}
+
+// cancelled is a writer that fails when its context has ended.
+type cancelled struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c cancelled) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
+}

@@ -1,0 +1,293 @@
+package demi
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/demi-weights/demi/internal/atomicfile"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// A dirSink writes a set of files into a directory, which appears complete. A
+// file gets a receipt in the journal when it is complete, so that a run after
+// one that ended early need not write it again.
+type dirSink struct {
+	tensor.SetSink
+	path       string
+	plan       *Plan
+	source     *Checkpoint
+	options    CreateOptions
+	companions []string
+	key        string
+
+	dir     *atomicfile.Dir
+	files   []tensor.SetFile
+	kept    []bool
+	current int  // the file whose tensors are being completed
+	moving  bool // an earlier run has begun to move files to their places
+	remove  []string
+
+	ending sync.WaitGroup // files that are being finished
+	mu     sync.Mutex     // for what follows
+	err    error          // of one of them
+}
+
+// resume begins the output before Begin, and returns the records of tensors
+// that an earlier run has written and that need not be written again.
+func (s *dirSink) resume(ctx context.Context, infos []tensor.Info, meta tensor.Metadata, workers int) (map[int]tensor.Record, error) {
+	err := s.start(infos, meta)
+	if err != nil {
+		return nil, err
+	}
+	notes := decodeNotes(s.dir.Notes())
+	if len(notes) == 0 || s.key == "" || notes[0].Key != s.key {
+		return nil, s.restart()
+	}
+	if last := notes[len(notes)-1]; last.Moving {
+		s.moving, s.remove = true, last.Remove
+	}
+	have := map[int]tensor.Record{}
+	for i := range notes[1:] {
+		if err := s.adopt(ctx, &notes[i+1], infos, workers, have); err != nil {
+			return nil, err
+		}
+	}
+	return have, s.clean()
+}
+
+// start makes the staging directory and lays the files out.
+func (s *dirSink) start(infos []tensor.Info, meta tensor.Metadata) (err error) {
+	if s.key, err = s.plan.key(s.source, &s.options); err != nil {
+		return err
+	}
+	if s.dir, err = atomicfile.CreateDir(s.path); err != nil {
+		return err
+	}
+	s.SetSink = s.plan.createSet(s.dir.Path(""), s.source, &s.options)
+	s.files, err = s.Files(infos, meta)
+	s.kept = make([]bool, len(s.files))
+	return err
+}
+
+// restart forgets what an earlier run has written.
+func (s *dirSink) restart() error {
+	if err := s.dir.Reset(); err != nil {
+		return err
+	}
+	return s.note(&note{Key: s.key})
+}
+
+func (s *dirSink) note(n *note) error {
+	line, err := n.encode()
+	if err != nil {
+		return err
+	}
+	return s.dir.Note(line)
+}
+
+// adopt takes over a file of an earlier run if it is whole.
+func (s *dirSink) adopt(ctx context.Context, n *note, infos []tensor.Info, workers int, have map[int]tensor.Record) error {
+	k := slices.IndexFunc(s.files, func(f tensor.SetFile) bool { return f.Name == n.File })
+	if k < 0 || n.Moving {
+		return nil
+	}
+	stage := s.dir.Path(n.File)
+	if _, err := os.Lstat(stage); err != nil && s.moving {
+		os.Rename(filepath.Join(s.path, n.File), stage) // it was moved; if that fails the file is not there
+	}
+	from, to := s.files[k].From, s.files[k].To
+	if err := checkReceipt(ctx, s.plan.Options.Format, stage, n, infos[from:to], workers); err != nil {
+		return ctx.Err()
+	}
+	s.Keep(k)
+	s.kept[k] = true
+	for i := range n.Records {
+		have[from+i] = n.Records[i]
+	}
+	return nil
+}
+
+// clean removes from the staging directory what is not kept.
+func (s *dirSink) clean() error {
+	staged, err := filesUnder(s.dir.Path(""))
+	for _, file := range staged {
+		k := slices.IndexFunc(s.files, func(f tensor.SetFile) bool { return f.Name == file })
+		if k < 0 || !s.kept[k] {
+			err = errors.Join(err, os.Remove(s.dir.Path(file)))
+		}
+	}
+	return err
+}
+
+// filesUnder returns the files below a directory, with slashes.
+func filesUnder(dir string) (files []string, err error) {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	return files, err
+}
+
+func (s *dirSink) Ordered() bool { return s.plan.Options.Format == Demi }
+
+func (s *dirSink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
+	if s.dir == nil {
+		if err := s.start(infos, meta); err != nil {
+			return err
+		}
+		if err := s.restart(); err != nil {
+			return err
+		}
+	}
+	return s.SetSink.Begin(infos, meta)
+}
+
+// completed is told of each tensor, in order, when its bytes and its record are
+// complete. records are those of all tensors.
+func (s *dirSink) completed(i int, records []tensor.Record) {
+	k := s.current
+	if f := &s.files[k]; i != f.To-1 {
+		return
+	}
+	s.current++
+	if s.kept[k] {
+		return
+	}
+	s.ending.Go(func() {
+		err := s.finishFile(k, records[s.files[k].From:s.files[k].To])
+		s.mu.Lock()
+		s.err = errors.Join(s.err, err)
+		s.mu.Unlock()
+	})
+}
+
+func (s *dirSink) finishFile(k int, records []tensor.Record) error {
+	if err := s.FinishFile(k, records); err != nil {
+		return err
+	}
+	name := s.files[k].Name
+	info, err := os.Stat(s.dir.Path(name))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.note(&note{File: name, Size: info.Size(), Records: records})
+}
+
+func (s *dirSink) Finish(records []tensor.Record) error {
+	s.ending.Wait()
+	if s.err != nil {
+		return s.err
+	}
+	if err := s.SetSink.Finish(records); err != nil {
+		return err
+	}
+	if err := copyCompanions(s.dir, s.companions, s.plan); err != nil {
+		return err
+	}
+	return s.publish()
+}
+
+// publish puts the directory, or in one that is there already the files, in
+// their places.
+func (s *dirSink) publish() error {
+	entries, err := os.ReadDir(s.path)
+	if err != nil || len(entries) == 0 {
+		return s.dir.Commit()
+	}
+	if s.options.IfExists != Replace {
+		return exists(s.path, "the directory is not empty")
+	}
+	files, err := filesUnder(s.dir.Path(""))
+	if err != nil {
+		return err
+	}
+	if !s.moving {
+		if s.remove, err = owned(s.path); err != nil {
+			return err
+		}
+		if err := s.note(&note{Moving: true, Remove: s.remove}); err != nil {
+			return err
+		}
+	}
+	remove := slices.DeleteFunc(s.remove, func(f string) bool { return slices.Contains(files, f) })
+	return s.dir.Merge(s.inOrder(files), remove)
+}
+
+// inOrder sorts files so that what names others comes after them: the shards,
+// of GGUF the first one last, then the rest, then indexes.
+func (s *dirSink) inOrder(files []string) []string {
+	rank := func(file string) int {
+		k := slices.IndexFunc(s.files, func(f tensor.SetFile) bool { return f.Name == file })
+		switch {
+		case k >= 0 && s.plan.Options.Format == GGUF:
+			return -k
+		case k >= 0:
+			return k - len(s.files)
+		case strings.HasSuffix(file, indexSuffix):
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(files, func(a, b string) int { return rank(a) - rank(b) })
+	return files
+}
+
+// owned returns the files of the checkpoint in a directory, and its index: what
+// another one in its place replaces. Weights of which it cannot be told whether
+// they belong to it are an error.
+func owned(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	weights := 0
+	for _, e := range entries {
+		if FormatOf(strings.TrimSuffix(e.Name(), indexSuffix)) != "" {
+			weights++
+		}
+		if strings.HasSuffix(e.Name(), indexSuffix) {
+			files = append(files, e.Name())
+		}
+	}
+	if weights == 0 {
+		return nil, nil
+	}
+	c, err := Open(dir, nil)
+	if err != nil {
+		return nil, exists(dir, "what is there cannot be told to be one checkpoint: %v", err)
+	}
+	defer c.Close()
+	for _, s := range c.sections {
+		file, err := filepath.Rel(dir, s.File)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, filepath.ToSlash(file))
+	}
+	for _, e := range entries {
+		if FormatOf(e.Name()) != "" && !slices.Contains(files, e.Name()) {
+			return nil, exists(dir, "%s is none of the files of the checkpoint there", e.Name())
+		}
+	}
+	return files, nil
+}
+
+func (s *dirSink) Abort() {
+	s.ending.Wait()
+	if s.SetSink != nil {
+		s.SetSink.Abort()
+	}
+	if s.dir != nil {
+		s.dir.Abort()
+	}
+}

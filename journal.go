@@ -1,0 +1,160 @@
+package demi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/gob"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	store "github.com/demi-weights/demi/format"
+	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/internal/ordered"
+	"github.com/demi-weights/demi/internal/tile"
+	"github.com/demi-weights/demi/internal/valuehash"
+	"github.com/demi-weights/demi/safetensors"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// A note is a line in the journal of an output that is being made: the first
+// has the key, each further one is the receipt of a file that is complete, or
+// says that the files are being moved to their places.
+type note struct {
+	Key     string // of the conversion
+	File    string
+	Size    int64
+	Records []tensor.Record // of the tensors in the file
+	Moving  bool
+	Remove  []string // what is to be removed when the files have been moved
+}
+
+// encode returns the note as one line. It is not JSON, which has no Inf.
+func (n *note) encode() ([]byte, error) {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(n); err != nil {
+		return nil, err
+	}
+	return []byte(base64.StdEncoding.EncodeToString(b.Bytes())), nil
+}
+
+// decodeNotes returns the notes of a journal; none if one of them cannot be
+// read.
+func decodeNotes(lines [][]byte) (notes []note) {
+	for _, line := range lines {
+		raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(line))
+		var n note
+		if err != nil || gob.NewDecoder(bytes.NewReader(raw)).Decode(&n) != nil {
+			return nil
+		}
+		notes = append(notes, n)
+	}
+	return notes
+}
+
+// conversionVersion is part of every key. It rises when the same conversion
+// would give other bytes.
+const conversionVersion = 1
+
+// key tells whether two runs would write the same bytes: it is a hash of the
+// source's identity, of what is to be done with it, and of the program's idea
+// of how. It is "" if the source has no identity, as one that is not in files.
+func (p *Plan) key(c *Checkpoint, o *CreateOptions) (string, error) {
+	files, err := c.Identity()
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	var rules []string
+	for _, r := range p.Options.Rules {
+		rules = append(rules, r.String())
+	}
+	options := p.Options
+	options.Rules = nil
+	text, err := json.Marshal(map[string]any{
+		"version": conversionVersion, "store": store.Version, "source": files,
+		"options": options, "rules": rules, "align": o.Align, "level": o.Level, "shard": o.MaxShard,
+	})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// openOne opens one file, whatever set it may be of.
+func openOne(f Format, path string) (tensor.Source, error) {
+	switch f {
+	case GGUF:
+		return gguf.Open(path, &gguf.Options{Lenient: true})
+	case Demi:
+		return store.Open(path, nil)
+	}
+	return safetensors.Open(path, &safetensors.Options{Lenient: true})
+}
+
+// errNotWhole is a file that is not what its receipt says.
+var errNotWhole = errors.New("it is not what was written")
+
+// checkReceipt reads a file again and compares it with its receipt: its size,
+// and the values of every tensor. infos are those that it should have.
+func checkReceipt(ctx context.Context, f Format, path string, n *note, infos []tensor.Info, workers int) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() != n.Size || len(n.Records) != len(infos) {
+		return errNotWhole
+	}
+	src, err := openOne(f, path)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	byName := map[string]int{}
+	for i, in := range src.Tensors() {
+		byName[in.Name] = i
+	}
+	hashes, err := hashValues(ctx, src, workers)
+	if err != nil {
+		return err
+	}
+	for k := range infos {
+		i, ok := byName[infos[k].Name]
+		if !ok || n.Records[k].Name != infos[k].Name || hashes[i] != n.Records[k].Hash || src.Tensors()[i].TypeName() != infos[k].TypeName() {
+			return errNotWhole
+		}
+	}
+	return nil
+}
+
+// hashValues returns the value hash of every tensor. It reads all data.
+func hashValues(ctx context.Context, src tensor.Source, workers int) ([]tensor.Hash, error) {
+	infos := src.Tensors()
+	grid := tile.NewGrid(len(infos), func(i int) (int64, int) { return infos[i].Size, infos[i].DType.Bits() })
+	roots := make([]valuehash.Root, len(infos))
+	for i, in := range infos {
+		roots[i] = valuehash.NewRoot(in.TypeName(), in.Shape, in.Size)
+	}
+	buffers := make([][]byte, workers)
+	err := ordered.Map(ctx, grid.Len(), workers, 2*workers, func(_ context.Context, w int, k int64) ([]valuehash.Leaf, error) {
+		i, off, n := grid.At(k)
+		p := grow(&buffers[w], n)
+		if err := tensor.ReadFull(src, i, p, off); err != nil {
+			return nil, err
+		}
+		return valuehash.AppendLeaves(nil, p), nil
+	}, func(k int64, leaves []valuehash.Leaf) error {
+		i, _, _ := grid.At(k)
+		roots[i].Add(leaves)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hash of values: %w", err)
+	}
+	hashes := make([]tensor.Hash, len(infos))
+	for i := range roots {
+		hashes[i] = roots[i].Sum()
+	}
+	return hashes, nil
+}
