@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	store "github.com/demi-weights/demi/format"
@@ -124,7 +125,7 @@ func (c *Checkpoint) sourceFiles() (files []sourceFile) {
 	for i := range c.sections {
 		s := &c.sections[i]
 		of[s.File] = len(files)
-		h := store.SourceHeader{Name: filepath.Base(s.File), Size: s.Size, Bytes: make([]byte, 0, s.Header)}
+		h := store.SourceHeader{Name: c.relative(s.File), Size: s.Size, Bytes: make([]byte, 0, s.Header)}
 		files = append(files, sourceFile{path: s.File, header: h})
 	}
 	for i, in := range c.src.Tensors() {
@@ -138,9 +139,9 @@ func (c *Checkpoint) sourceFiles() (files []sourceFile) {
 		slices.SortStableFunc(t, func(a, b store.SourceTensor) int { return cmp.Compare(a.Offset, b.Offset) })
 		slices.SortStableFunc(data, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	}
-	if index := c.indexFile(); index != "" {
+	for _, index := range c.indexFiles() {
 		info, err := os.Stat(index)
-		f := sourceFile{path: index, err: err, header: store.SourceHeader{Name: filepath.Base(index)}}
+		f := sourceFile{path: index, err: err, header: store.SourceHeader{Name: c.relative(index)}}
 		if err == nil {
 			f.header.Size = info.Size()
 			f.header.Bytes = make([]byte, 0, info.Size())
@@ -150,21 +151,33 @@ func (c *Checkpoint) sourceFiles() (files []sourceFile) {
 	return files
 }
 
-// indexFile returns the path of the index of a safetensors set; "" if it has
-// none.
-func (c *Checkpoint) indexFile() string {
+// relative returns the name of a file of c: in a pipeline, with that of the
+// component.
+func (c *Checkpoint) relative(file string) string {
+	if c.components != nil {
+		if rel, err := filepath.Rel(c.dir, file); err == nil {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return filepath.Base(file)
+}
+
+// indexFiles returns the paths of the indexes of safetensors sets.
+func (c *Checkpoint) indexFiles() (list []string) {
 	if c.format != Safetensors {
-		return ""
+		return nil
 	}
-	stem, _, _, ok := safetensors.ParseShardName(c.sections[0].File)
-	if !ok {
-		return ""
+	for i := range c.sections {
+		stem, no, _, ok := safetensors.ParseShardName(c.sections[i].File)
+		if !ok || no != 1 {
+			continue
+		}
+		index := safetensors.IndexName(stem)
+		if _, err := os.Stat(index); err == nil {
+			list = append(list, index)
+		}
 	}
-	index := safetensors.IndexName(stem)
-	if _, err := os.Stat(index); err != nil {
-		return ""
-	}
-	return index
+	return list
 }
 
 // read reads the whole file: the header is kept, all bytes are hashed, and
@@ -273,7 +286,7 @@ func checkRestore(path string, list []store.SourceHeader, c *Checkpoint, o *Crea
 	seen := map[string]bool{}
 	for i := range list {
 		name := list[i].Name
-		if !filepath.IsLocal(name) || filepath.Base(name) != name || seen[name] {
+		if !filepath.IsLocal(name) || strings.ContainsRune(name, '\\') || filepath.Clean(name) != name || name == "." || seen[name] {
 			return fmt.Errorf("%w: a source file of the name %q", tensor.ErrFormat, name)
 		}
 		seen[name] = true
@@ -310,7 +323,11 @@ func restoreDir(ctx context.Context, path string, list []store.SourceHeader, src
 		return nil, err
 	}
 	for i := range list {
-		if err := restoreFile(ctx, dir.Path(list[i].Name), &list[i], src); err != nil {
+		to := dir.Path(list[i].Name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+			return nil, err
+		}
+		if err := restoreFile(ctx, to, &list[i], src); err != nil {
 			return nil, err
 		}
 		paths = append(paths, filepath.Join(path, list[i].Name))

@@ -12,6 +12,8 @@ import (
 //
 //	rule       a rule matches the name                       the rule's type
 //	type       not F64, F32, F16 or BF16                     kept
+//	keep       the target is Keep                            kept
+//	preset     a rule of the preset matches the name         never narrowed
 //	pure       Options.Pure                                  the target
 //	companion  scales and zero points of quantised tensors   kept
 //	gguf       what llama.cpp keeps in F32, in GGUF output   never narrowed
@@ -19,6 +21,7 @@ import (
 //	target     everything else                               the target
 type caster struct {
 	options   Options
+	preset    Preset
 	quantised map[string]bool // modules that hold tensors of small floats or integers
 	mixed     bool            // the source has F32 and 16-bit floats
 	llama     bool            // the output is for llama.cpp
@@ -30,6 +33,7 @@ const smallF32 = 1 << 20
 
 func newCaster(infos []tensor.Info, o Options, llama bool) *caster {
 	c := &caster{options: o, quantised: map[string]bool{}, llama: llama}
+	c.preset, _ = ParsePreset(o.Preset) // Validate has seen the name
 	var f32, half bool
 	for _, in := range infos {
 		f32 = f32 || in.DType == tensor.F32
@@ -76,6 +80,9 @@ func (c *caster) cast(in tensor.Info) (to tensor.DType, reason string, candidate
 	}
 	target, named := c.options.Target.DType()
 	widens := named && target.Bits() > in.DType.Bits()
+	if r, ok := c.preset.match(in.Name); ok && !widens {
+		return in.DType, fmt.Sprintf("preset %s: %s", c.preset.Name, r.Name), false
+	}
 	if reason, mayWiden := c.exception(in); reason != "" && !(widens && mayWiden) {
 		return in.DType, reason, false
 	}

@@ -18,14 +18,18 @@ import (
 type Checkpoint struct {
 	src       tensor.Source
 	format    Format
-	sections  []Section
+	layout    []Section // of all files
+	sections  []Section // of those in the operating system
+	dir       string    // that Open was given, "" if it was not one
 	warnings  []string
 	indexMeta []safetensors.IndexEntry // of the index of a safetensors set
 	byName    map[string]int
+
+	components []component // of a pipeline, in order; nil for anything else
 }
 
 func newCheckpoint(src tensor.Source, f Format, warnings []string, sections []Section) *Checkpoint {
-	c := &Checkpoint{src: src, format: f, sections: sections, warnings: warnings}
+	c := &Checkpoint{src: src, format: f, layout: sections, sections: sections, warnings: warnings}
 	c.byName = make(map[string]int, len(src.Tensors()))
 	for i, in := range src.Tensors() {
 		c.byName[in.Name] = i
@@ -44,7 +48,7 @@ func (c *Checkpoint) Source() tensor.Source { return c.src }
 func (c *Checkpoint) Format() Format { return c.format }
 
 // Sections returns the layout of each file, in order.
-func (c *Checkpoint) Sections() []Section { return c.sections }
+func (c *Checkpoint) Sections() []Section { return c.layout }
 
 // Warnings returns what was accepted although it is not quite right, a
 // sentence each.

@@ -2,9 +2,12 @@ package demi
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,46 +22,129 @@ import (
 // belong to the model: vocabularies have some 35 MB.
 const maxCompanion = 64 << 20
 
+// A companion is a file that belongs to a model beside its weights.
+type companion struct {
+	from string // its path
+	to   string // its name in the output, with slashes
+}
+
 // findCompanions returns the files that lie beside the source and make a
 // directory of weights a model: configuration, tokenizer, licence. Weights,
-// indexes of weights, directories and hidden files are not among them, large
-// files neither, but with a warning. One that cannot be read is an error now
-// and not at the end.
-func findCompanions(c *Checkpoint, warn func(string)) (paths []string, err error) {
-	if len(c.sections) == 0 {
+// indexes of weights, directories (but those that a pipeline names) and hidden
+// files are not among them, large files neither; warn is told of all but the
+// source's own files. One that cannot be read is an error now and not at the
+// end.
+func findCompanions(c *Checkpoint, warn func(string)) (list []companion, err error) {
+	if !c.inModelDir() {
 		return nil, nil
 	}
 	from := filepath.Dir(c.sections[0].File)
-	entries, err := os.ReadDir(from)
-	if err != nil {
+	if c.components != nil {
+		from = c.dir
+	}
+	f := &companionFinder{c: c, root: from, parts: c.partNames()}
+	if err := f.look(""); err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		path := filepath.Join(from, e.Name())
-		info, err := os.Stat(path)
-		switch {
-		case !companionFile(e.Name()) || err != nil || !info.Mode().IsRegular(): // also links to nothing
-			continue
-		case info.Size() > maxCompanion:
-			if warn != nil {
-				warn(fmt.Sprintf("%s is not copied: it has %d bytes", path, info.Size()))
-			}
-			continue
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		f.Close()
-		paths = append(paths, path)
+	if len(f.left) > 0 && warn != nil {
+		warn(fmt.Sprintf("not copied from %s: %s", from, strings.Join(f.left, ", ")))
 	}
-	return paths, nil
+	return f.list, nil
 }
 
-func copyCompanions(dst *atomicfile.Dir, paths []string, p *Plan) error {
-	for _, path := range paths {
-		if err := copyCompanion(dst.Path(filepath.Base(path)), path, p); err != nil {
-			return fmt.Errorf("copy %s: %w", path, err)
+// A companionFinder looks for companions below root.
+type companionFinder struct {
+	c     *Checkpoint
+	root  string
+	parts []string // directories that belong to the model
+	list  []companion
+	left  []string // what is not copied
+}
+
+// look looks into the directory of that name below root.
+func (f *companionFinder) look(dir string) error {
+	entries, err := os.ReadDir(filepath.Join(f.root, dir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		from := filepath.Join(f.root, dir, e.Name())
+		info, err := os.Stat(from)
+		switch {
+		case f.c.has(from) || strings.HasPrefix(e.Name(), "."):
+		case err != nil:
+			f.left = append(f.left, name+" (a link to nothing)")
+		case info.IsDir() && dir == "" && slices.Contains(f.parts, name):
+			err = f.look(name)
+			if err != nil {
+				return err
+			}
+		case !companionFile(e.Name()) || !info.Mode().IsRegular():
+			f.left = append(f.left, name)
+		case info.Size() > maxCompanion:
+			f.left = append(f.left, fmt.Sprintf("%s (%d bytes)", name, info.Size()))
+		default:
+			if err := readable(from); err != nil {
+				return err
+			}
+			f.list = append(f.list, companion{from, name})
+		}
+	}
+	return nil
+}
+
+func readable(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// partNames returns the directories that a pipeline consists of: what its file
+// names, with weights or without.
+func (c *Checkpoint) partNames() (names []string) {
+	if c.components == nil {
+		return nil
+	}
+	text, err := newOpener(nil, nil).read(filepath.Join(c.dir, pipelineFile), maxPipeline)
+	var index map[string]json.RawMessage
+	if err != nil || json.Unmarshal(text, &index) != nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(index))
+}
+
+// inModelDir reports whether what lies beside the files of c belongs to them: c
+// was opened as a directory, is a set, or there is a configuration. A file among
+// others, in a folder of downloads, is alone.
+func (c *Checkpoint) inModelDir() bool {
+	if len(c.sections) == 0 {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(c.sections[0].File), "config.json"))
+	return c.dir != "" || len(c.sections) > 1 || err == nil
+}
+
+// has reports whether a path is one of the files that c is read from, or its
+// index.
+func (c *Checkpoint) has(path string) bool {
+	return strings.HasSuffix(path, indexSuffix) || slices.ContainsFunc(c.sections, func(s Section) bool { return filepath.Clean(s.File) == path })
+}
+
+// copyCompanions copies files into dst. In configurations the values that name
+// the element type become what dtype says for their directory, unless that is
+// Invalid.
+func copyCompanions(dst *atomicfile.Dir, list []companion, dtype func(dir string) tensor.DType) error {
+	for _, x := range list {
+		to := dst.Path(x.to)
+		err := os.MkdirAll(filepath.Dir(to), 0o777)
+		if err == nil {
+			err = copyCompanion(to, x.from, dtype(path.Dir(x.to)))
+		}
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", x.from, err)
 		}
 	}
 	return nil
@@ -78,7 +164,7 @@ func companionFile(name string) bool {
 // maxConfig is the size up to which a config.json is corrected.
 const maxConfig = 16 << 20
 
-func copyCompanion(to, from string, p *Plan) error {
+func copyCompanion(to, from string, dtype tensor.DType) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -90,7 +176,7 @@ func copyCompanion(to, from string, p *Plan) error {
 	}
 	defer out.Abort()
 	var r io.Reader = in
-	if dtype := p.newDType(); filepath.Base(from) == "config.json" && dtype != tensor.Invalid {
+	if filepath.Base(from) == "config.json" && dtype != tensor.Invalid {
 		text, err := io.ReadAll(io.LimitReader(in, maxConfig))
 		if err != nil {
 			return err
@@ -104,12 +190,16 @@ func copyCompanion(to, from string, p *Plan) error {
 }
 
 // newDType returns the type that most floating-point elements of the output
-// have, or Invalid if the plan changes no tensor.
-func (p *Plan) newDType() tensor.DType {
+// have, or of a component of a pipeline (anything else is component "."), or
+// Invalid if the plan changes no tensor there.
+func (p *Plan) newDType(component string) tensor.DType {
 	count := map[tensor.DType]int64{}
 	changed, best := false, tensor.Invalid
 	for i := range p.Tensors {
 		t := &p.Tensors[i]
+		if p.pipeline && component != "." && p.component(i) != component {
+			continue
+		}
 		changed = changed || t.Converted()
 		if d := t.Out.DType; d.IsFloat() {
 			if count[d] += t.Out.Elements(); best == tensor.Invalid || count[d] > count[best] {

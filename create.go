@@ -53,9 +53,12 @@ type CreateOptions struct {
 	// IfExists says what becomes of an output that is there already; "" means
 	// Fail.
 	IfExists IfExists
-	// MaxShard is the size of a shard in bytes, for directories; 0 means
-	// DefaultMaxShard, negative no limit.
+	// MaxShard is the size of a shard in bytes; 0 means DefaultMaxShard for
+	// directories, and one file for what is a file; negative means no limit.
 	MaxShard int64
+	// KeepConfig copies configurations as they are: the element type in them is
+	// not corrected.
+	KeepConfig bool
 	// Align is the alignment of the tensors in a GGUF file or in a store; 0
 	// means 32 and 64.
 	Align int64
@@ -69,9 +72,11 @@ type CreateOptions struct {
 }
 
 // Create returns a Sink for the output of a plan for c. A path with the
-// extension of a format is a file; any other is a directory, which gets shards
-// named "model" and the files of up to 64 MiB that lie beside the source, such
-// as config.json, in which the element type is corrected.
+// extension of a format is a file or, if MaxShard is given and it would be
+// larger, a set of shards with names made of it. Any other is a directory, which
+// gets shards with the names that the source has ("model", as a rule) and the
+// files of up to 64 MiB that lie beside the source, such as config.json, in
+// which the element type is corrected.
 //
 // Output appears complete and in one step when the Sink is finished. An
 // existing output is an error that wraps fs.ErrExist; a file of the source
@@ -83,14 +88,23 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if err := checkOutput(path, p.Options.Format); err != nil {
 		return nil, err
 	}
+	if err := c.checkPipeline(path, p.Options.Format); err != nil {
+		return nil, err
+	}
 	if err := checkFree(path, c, o.IfExists == Replace); err != nil {
 		return nil, err
 	}
 	if err := p.checkFormat(o); err != nil {
 		return nil, err
 	}
-	if FormatOf(path) == "" {
-		companions, err := findCompanions(c, o.Warn)
+	if FormatOf(path) == "" || o.MaxShard > 0 {
+		var companions []companion
+		var err error
+		if FormatOf(path) == "" {
+			companions, err = findCompanions(c, o.Warn)
+		} else if o.IfExists != Replace {
+			err = checkFreeSet(path)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -112,20 +126,41 @@ func (p *Plan) createFile(path string, o *CreateOptions) tensor.Sink {
 }
 
 // createSet returns a Sink for the files of a directory.
-func (p *Plan) createSet(dir string, c *Checkpoint, o *CreateOptions) tensor.SetSink {
+func (p *Plan) createSet(dir, stem string, c *Checkpoint, o *CreateOptions) tensor.SetSink {
+	if c.components != nil {
+		return newTree(dir, p, c, o)
+	}
 	limit := o.MaxShard
 	if limit == 0 {
 		limit = DefaultMaxShard
 	}
 	switch p.Options.Format {
 	case GGUF:
-		return gguf.CreateSet(filepath.Join(dir, "model.gguf"), limit, o.gguf())
+		return gguf.CreateSet(filepath.Join(dir, stem+".gguf"), limit, o.gguf())
 	case Demi:
-		return store.CreateSet(dir, "model", limit, o.store())
+		return store.CreateSet(dir, stem, limit, o.store())
 	}
 	st := p.safetensors()
 	st.IndexMeta = c.indexMeta
-	return safetensors.CreateSet(dir, "model", limit, st)
+	return safetensors.CreateSet(dir, stem, limit, st)
+}
+
+// stem returns what the names of the files of c begin with, without numbers and
+// extension; "model" if it has none.
+func (c *Checkpoint) stem() string {
+	if len(c.sections) == 0 {
+		return "model"
+	}
+	base := filepath.Base(c.sections[0].File)
+	for _, parse := range []func(string) (string, int, int, bool){safetensors.ParseShardName, gguf.ParseShardName, store.ParseShardName} {
+		if stem, _, _, ok := parse(base); ok {
+			return stem
+		}
+	}
+	if FormatOf(base) == "" {
+		return "model"
+	}
+	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
 // checkFormat refuses what the output format cannot hold, before the values are
@@ -198,7 +233,8 @@ func isShard(path string) bool {
 	base := filepath.Base(path)
 	_, _, _, st := safetensors.ParseShardName(base)
 	_, _, _, gg := gguf.ParseShardName(base)
-	return st || gg
+	_, _, _, dm := store.ParseShardName(base)
+	return st || gg || dm
 }
 
 // checkFree refuses to touch what is there already, and the source above all.
@@ -207,6 +243,9 @@ func checkFree(path string, c *Checkpoint, replace bool) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err == nil && !replace {
 			return exists(path, "a symbolic link to nothing")
+		}
+		if c.inside(filepath.Dir(filepath.Clean(path))) {
+			return fmt.Errorf("%w: %s would be in the source", ErrOutput, path)
 		}
 		return checkParent(path)
 	}
@@ -219,6 +258,9 @@ func checkFree(path string, c *Checkpoint, replace bool) error {
 		}
 	}
 	if info.IsDir() {
+		if c.inside(path) {
+			return fmt.Errorf("%w: %s is in the source", ErrOutput, path)
+		}
 		return checkDir(path, replace)
 	}
 	if !info.Mode().IsRegular() {
@@ -236,6 +278,48 @@ func exists(path, why string, args ...any) error {
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)
 	}
 	return fmt.Errorf("%s: %w: %s", path, fs.ErrExist, fmt.Sprintf(why, args...))
+}
+
+// checkPipeline refuses to make one file of a pipeline that its programs would
+// not find in it.
+func (c *Checkpoint) checkPipeline(path string, f Format) error {
+	if c.components == nil || f == Demi && FormatOf(path) == Demi || f != GGUF && FormatOf(path) == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: a pipeline of %d components becomes a directory of safetensors files or stores, or one store", ErrOutput, path, len(c.components))
+}
+
+// checkFreeSet refuses to write a set where there is one.
+func checkFreeSet(path string) error {
+	old, err := ownedBeside(path)
+	if err == nil && len(old) > 0 {
+		err = exists(filepath.Join(filepath.Dir(path), old[0]), "")
+	}
+	return err
+}
+
+// inside reports whether dir is the directory that c was opened as, or below
+// it, however the two are spelt.
+func (c *Checkpoint) inside(dir string) bool {
+	src, err := os.Stat(c.dir)
+	if c.dir == "" || err != nil {
+		return false
+	}
+	at, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		at, err = filepath.Abs(at)
+	}
+	for err == nil {
+		info, statErr := os.Stat(at)
+		if statErr == nil && os.SameFile(src, info) {
+			return true
+		}
+		if filepath.Dir(at) == at {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	return false
 }
 
 func checkParent(path string) error {

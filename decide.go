@@ -14,9 +14,13 @@ import (
 // ErrOverflow is a conversion refused by OverflowError.
 var ErrOverflow = errors.New("values would overflow")
 
+// ErrNaN is a conversion refused by NaNError.
+var ErrNaN = errors.New("values are NaN")
+
 // Decide reads the values of the undecided tensors, once, and completes the
 // plan. Under OverflowError it fails with ErrOverflow if a value would
-// overflow, and names all tensors that have some.
+// overflow, and names all tensors that have some; so it does with ErrNaN under
+// NaNError, with the index of the first NaN of each.
 func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
 	d := &decider{plan: p}
 	for i := range p.Tensors {
@@ -33,6 +37,9 @@ func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
 	if err := d.settleExact(); err != nil {
 		return err
 	}
+	if err := d.settleNaN(); err != nil {
+		return err
+	}
 	p.arrange()
 	p.setFileType()
 	return nil
@@ -46,10 +53,11 @@ type decider struct {
 }
 
 // A finding is what the values of a tensor say: scan of a candidate for
-// Exact, stats of a trial where overflow decides.
+// Exact, stats of a trial where overflow decides, NaN where they do.
 type finding struct {
 	scan  kernels.Scan
 	stats tensor.Stats
+	nan   nanCount
 }
 
 func (d *decider) read(ctx context.Context, src tensor.Source, o RunOptions) error {
@@ -76,6 +84,7 @@ func (d *decider) read(ctx context.Context, src tensor.Source, o RunOptions) err
 		i, _, n := grid.At(k)
 		d.findings[i].scan.Merge(&f.scan)
 		d.findings[i].stats.Merge(&f.stats)
+		d.findings[i].nan.merge(f.nan)
 		meter.add(n, d.plan.Tensors[d.open[i]].In.Name)
 		return nil
 	})
@@ -88,11 +97,16 @@ func (w *worker) look(src tensor.Source, p *Plan, t *Choice, off, n int64) (f fi
 		return f, err
 	}
 	tile.Swap(in, t.In.DType.Bits())
-	if t.Converted() {
+	if p.Options.OnNaN == NaNError {
+		f.nan = countNaN(t.In.DType, in, off)
+	}
+	switch {
+	case t.Converted() && t.narrowed() && p.overflowDecides():
 		_, f.stats = w.cast(p, t, in, off)
-	} else if t.In.DType == tensor.F64 {
+	case t.Converted():
+	case t.In.DType == tensor.F64:
 		f.scan.F64(tile.Float64s(in))
-	} else {
+	default:
 		f.scan.F32(tile.Float32s(in))
 	}
 	return f, nil
@@ -108,7 +122,7 @@ func (d *decider) settleOverflow() error {
 		}
 		t.Undecided = false
 		if s.Overflowed == 0 {
-			t.fits = true
+			t.fits = d.plan.promisesFit(t)
 			continue
 		}
 		text := fmt.Sprintf("%d of %d values are beyond the range of %s", s.Overflowed, s.Count, t.Out.DType)
@@ -122,23 +136,30 @@ func (d *decider) settleOverflow() error {
 }
 
 // settleExact decides the candidates for Exact: one 16-bit type for all of
-// them, whichever saves more.
+// them, whichever saves more, or BF16 before F16 for each if types may mix.
 func (d *decider) settleExact() error {
-	half := d.half()
+	half := tensor.BF16
+	if !d.plan.Options.Mixed {
+		half = d.half()
+	}
 	for k, i := range d.open {
 		t, s := &d.plan.Tensors[i], &d.findings[k].scan
 		if !t.Undecided {
 			continue
 		}
 		t.Undecided = false
+		to := half
+		if d.plan.Options.Mixed && s.NotBF16 != 0 {
+			to = tensor.F16
+		}
 		misfits := s.NotBF16
-		if half == tensor.F16 {
+		if to == tensor.F16 {
 			misfits = s.NotF16
 		}
 		var err error
 		switch {
 		case misfits == 0:
-			err = t.retype(half, "exact: all values fit "+half.String())
+			err = t.retype(to, "exact: all values fit "+to.String())
 		case t.In.DType == tensor.F64 && s.NotF32 == 0:
 			err = t.retype(tensor.F32, "exact: all values fit F32")
 		default:
@@ -150,6 +171,71 @@ func (d *decider) settleExact() error {
 		t.exact = t.Converted()
 	}
 	return nil
+}
+
+// settleNaN refuses NaN in tensors that get another type.
+func (d *decider) settleNaN() error {
+	if d.plan.Options.OnNaN != NaNError {
+		return nil
+	}
+	var errs []error
+	for k, i := range d.open {
+		t, n := &d.plan.Tensors[i], d.findings[k].nan
+		if !t.Converted() {
+			continue
+		}
+		if n.count > 0 {
+			errs = append(errs, fmt.Errorf("tensor %q: %w: %d of %d, the first at [%d]", t.In.Name, ErrNaN, n.count, t.In.Elements(), n.first))
+		}
+		t.clean = n.count == 0
+	}
+	return errors.Join(errs...)
+}
+
+// promisesFit tells of a decided tensor whether no value may overflow.
+func (p *Plan) promisesFit(t *Choice) bool { return t.narrowed() && p.overflowDecides() }
+
+// A nanCount is the number of NaN in some values, and the index of the first.
+type nanCount struct{ count, first int64 }
+
+// merge adds those of a later tile.
+func (n *nanCount) merge(later nanCount) {
+	if n.count == 0 {
+		n.first = later.first
+	}
+	n.count += later.count
+}
+
+// countNaN looks at a tile that begins at byte off of its tensor, in the byte
+// order of the machine.
+func countNaN(d tensor.DType, in []byte, off int64) (n nanCount) {
+	at := off / int64(d.Bits()/8)
+	found := func(i int) { n.merge(nanCount{1, at + int64(i)}) }
+	switch d {
+	case tensor.F64:
+		for i, x := range tile.Float64s(in) {
+			if x != x {
+				found(i)
+			}
+		}
+	case tensor.F32:
+		for i, x := range tile.Float32s(in) {
+			if x != x {
+				found(i)
+			}
+		}
+	default:
+		inf := uint16(0x7c00)
+		if d == tensor.BF16 {
+			inf = 0x7f80
+		}
+		for i, x := range tile.Uint16s(in) {
+			if x&^0x8000 > inf {
+				found(i)
+			}
+		}
+	}
+	return n
 }
 
 // half returns the 16-bit type that saves more bytes; BF16 on a tie.

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/tensor"
 )
 
-// A dirSink writes a set of files into a directory, which appears complete. A
-// file gets a receipt in the journal when it is complete, so that a run after
+// A dirSink writes a set of files into a directory, which appears complete, or,
+// if the path has the extension of a format, beside the path. A file gets a receipt in the journal when it is complete, so that a run after
 // one that ended early need not write it again.
 type dirSink struct {
 	tensor.SetSink
@@ -23,7 +24,7 @@ type dirSink struct {
 	plan       *Plan
 	source     *Checkpoint
 	options    CreateOptions
-	companions []string
+	companions []companion
 	key        string
 
 	dir     *atomicfile.Dir
@@ -66,13 +67,38 @@ func (s *dirSink) start(infos []tensor.Info, meta tensor.Metadata) (err error) {
 	if s.key, err = s.plan.key(s.source, &s.options); err != nil {
 		return err
 	}
-	if s.dir, err = atomicfile.CreateDir(s.path); err != nil {
+	create := atomicfile.CreateDir
+	if s.beside() {
+		create = atomicfile.CreateFiles
+	}
+	if s.dir, err = create(s.path); err != nil {
 		return err
 	}
-	s.SetSink = s.plan.createSet(s.dir.Path(""), s.source, &s.options)
+	s.SetSink = s.plan.createSet(s.dir.Path(""), s.stem(), s.source, &s.options)
 	s.files, err = s.Files(infos, meta)
 	s.kept = make([]bool, len(s.files))
 	return err
+}
+
+// beside reports whether the files go where the path is, under names made of
+// it.
+func (s *dirSink) beside() bool { return FormatOf(s.path) != "" }
+
+// target returns the directory that the files go to.
+func (s *dirSink) target() string {
+	if s.beside() {
+		return filepath.Dir(s.path)
+	}
+	return s.path
+}
+
+// stem returns what the names of the files begin with: in a directory that of
+// the source, which loaders look for.
+func (s *dirSink) stem() string {
+	if s.beside() {
+		return strings.TrimSuffix(filepath.Base(s.path), filepath.Ext(s.path))
+	}
+	return s.source.stem()
 }
 
 // restart forgets what an earlier run has written.
@@ -99,7 +125,7 @@ func (s *dirSink) adopt(ctx context.Context, n *note, infos []tensor.Info, worke
 	}
 	stage := s.dir.Path(n.File)
 	if _, err := os.Lstat(stage); err != nil && s.moving {
-		os.Rename(filepath.Join(s.path, n.File), stage) // it was moved; if that fails the file is not there
+		os.Rename(filepath.Join(s.target(), n.File), stage) // it was moved; if that fails the file is not there
 	}
 	from, to := s.files[k].From, s.files[k].To
 	if err := checkReceipt(ctx, s.plan.Options.Format, stage, n, infos[from:to], workers); err != nil {
@@ -191,7 +217,11 @@ func (s *dirSink) Finish(records []tensor.Record) error {
 	if err := s.SetSink.Finish(records); err != nil {
 		return err
 	}
-	if err := copyCompanions(s.dir, s.companions, s.plan); err != nil {
+	dtype := s.plan.newDType
+	if s.options.KeepConfig {
+		dtype = func(string) tensor.DType { return tensor.Invalid }
+	}
+	if err := copyCompanions(s.dir, s.companions, dtype); err != nil {
 		return err
 	}
 	return s.publish()
@@ -200,19 +230,21 @@ func (s *dirSink) Finish(records []tensor.Record) error {
 // publish puts the directory, or in one that is there already the files, in
 // their places.
 func (s *dirSink) publish() error {
-	entries, err := os.ReadDir(s.path)
-	if err != nil || len(entries) == 0 {
-		return s.dir.Commit()
-	}
-	if s.options.IfExists != Replace {
-		return exists(s.path, "the directory is not empty")
-	}
 	files, err := filesUnder(s.dir.Path(""))
 	if err != nil {
 		return err
 	}
+	if !s.beside() {
+		entries, err := os.ReadDir(s.path)
+		if err != nil || len(entries) == 0 {
+			return s.dir.Commit()
+		}
+		if s.options.IfExists != Replace {
+			return exists(s.path, "the directory is not empty")
+		}
+	}
 	if !s.moving {
-		if s.remove, err = owned(s.path); err != nil {
+		if s.remove, err = s.replaced(files); err != nil {
 			return err
 		}
 		if err := s.note(&note{Moving: true, Remove: s.remove}); err != nil {
@@ -221,6 +253,24 @@ func (s *dirSink) publish() error {
 	}
 	remove := slices.DeleteFunc(s.remove, func(f string) bool { return slices.Contains(files, f) })
 	return s.dir.Merge(s.inOrder(files), remove)
+}
+
+// replaced returns the files that the new ones replace.
+func (s *dirSink) replaced(files []string) ([]string, error) {
+	if !s.beside() {
+		return owned(s.path)
+	}
+	old, err := ownedBeside(s.path)
+	if err != nil || s.options.IfExists == Replace {
+		return old, err
+	}
+	for _, file := range append(files, old...) {
+		path := filepath.Join(s.target(), file)
+		if _, err := os.Lstat(path); err == nil {
+			return nil, exists(path, "")
+		}
+	}
+	return nil, nil
 }
 
 // inOrder sorts files so that what names others comes after them: the shards,
@@ -242,24 +292,31 @@ func (s *dirSink) inOrder(files []string) []string {
 	return files
 }
 
-// owned returns the files of the checkpoint in a directory, and its index: what
+// owned returns the files of the checkpoint in a directory, and its indexes: what
 // another one in its place replaces. Weights of which it cannot be told whether
 // they belong to it are an error.
 func owned(dir string) (files []string, err error) {
-	entries, err := os.ReadDir(dir)
+	o := newOpener(nil, nil)
+	weights, err := o.weightsIn(dir)
 	if err != nil {
 		return nil, err
 	}
-	weights := 0
-	for _, e := range entries {
-		if FormatOf(strings.TrimSuffix(e.Name(), indexSuffix)) != "" {
-			weights++
+	if o.isPipeline(dir) {
+		names, err := o.componentNames(dir)
+		if err != nil {
+			return nil, err
 		}
-		if strings.HasSuffix(e.Name(), indexSuffix) {
-			files = append(files, e.Name())
+		for _, name := range names {
+			list, err := o.weightsIn(filepath.Join(dir, name))
+			if err != nil {
+				return nil, err
+			}
+			for _, file := range list {
+				weights = append(weights, name+"/"+file)
+			}
 		}
 	}
-	if weights == 0 {
+	if len(weights) == 0 {
 		return nil, nil
 	}
 	c, err := Open(dir, nil)
@@ -274,12 +331,54 @@ func owned(dir string) (files []string, err error) {
 		}
 		files = append(files, filepath.ToSlash(file))
 	}
-	for _, e := range entries {
-		if FormatOf(e.Name()) != "" && !slices.Contains(files, e.Name()) {
-			return nil, exists(dir, "%s is none of the files of the checkpoint there", e.Name())
+	for _, w := range weights {
+		if strings.HasSuffix(w, indexSuffix) {
+			files = append(files, w)
+		} else if !slices.Contains(files, w) {
+			return nil, exists(dir, "%s is none of the files of the checkpoint there", w)
 		}
 	}
 	return files, nil
+}
+
+// ownedBeside returns the files of the output at path, which has the extension
+// of a format: itself, or those of the set that is named after it.
+func ownedBeside(path string) (files []string, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		files = append(files, filepath.Base(path))
+	}
+	set := path + indexSuffix
+	if _, err := os.Lstat(set); err != nil {
+		if set = firstShard(path); set == "" {
+			return files, nil
+		}
+	}
+	c, err := Open(set, nil)
+	if err != nil {
+		return nil, exists(set, "what belongs to it cannot be told: %v", err)
+	}
+	defer c.Close()
+	for _, s := range c.sections {
+		files = append(files, filepath.Base(s.File))
+	}
+	if strings.HasSuffix(set, indexSuffix) {
+		files = append(files, filepath.Base(set))
+	}
+	return files, nil
+}
+
+// firstShard returns the first file of a set without an index that is named
+// after path; "" if there is none.
+func firstShard(path string) string {
+	dir, base := filepath.Split(path)
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		stem, no, _, ok := gguf.ParseShardName(e.Name())
+		if ok && no == 1 && stem+filepath.Ext(base) == base {
+			return dir + e.Name()
+		}
+	}
+	return ""
 }
 
 func (s *dirSink) Abort() {

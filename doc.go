@@ -19,5 +19,27 @@
 //	...
 //	records, err := demi.Convert(ctx, c, sink, plan, nil)
 //
-// Loaders use Open, Checkpoint and Tensor alone.
+// # Loading
+//
+// Loaders use Open or OpenFS, Checkpoint and Tensor alone, and need not know
+// what a checkpoint is stored in. ReadAll fills memory of the caller's, such as
+// the parameters of a model or buffers that a device can read, with parallel
+// reads in large pieces:
+//
+//	c, err := demi.Open("model", nil) // a file, any shard, an index, a directory
+//	...
+//	defer c.Close()
+//	err = c.ReadAll(ctx, func(in tensor.Info) []byte {
+//		return params[in.Name] // of in.Size bytes; nil: it is not wanted
+//	}, demi.ReadOptions{})
+//
+// A Tensor is read in part with ReadAt, ReadRows and, as float32, Float32s. Of
+// a store each of these costs the blocks that it touches. Where the files were
+// opened with OpenOptions.Map, Bytes has a tensor without a copy, if it is
+// stored as it is; ok tells, and a loader that is told no reads. Block has the
+// type as ggml numbers it, with the geometry of its blocks.
+//
+// A Checkpoint may be used by any number of goroutines, and closed while they
+// read: they get an error that wraps fs.ErrClosed, or the right bytes. Slices
+// of Bytes live until they are released.
 package demi

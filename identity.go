@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 
 	store "github.com/demi-weights/demi/format"
+	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -30,12 +33,38 @@ type FileIdentity struct {
 }
 
 // Identity returns the identity of each file, in the order of Sections; none
-// for a Checkpoint that has no files. It reads the headers again, from the
-// paths. A file that is not as large as when it was opened is
-// tensor.ErrChanged, in a *tensor.FileError.
+// for a Checkpoint that has no files. It reads the headers again: by their
+// paths, or through the open files where those are not the operating system's,
+// which have no ModTime either. A file that is not as large as when it was
+// opened is tensor.ErrChanged, in a *tensor.FileError.
 func (c *Checkpoint) Identity() (files []FileIdentity, err error) {
+	if len(c.sections) == 0 && len(c.layout) > 0 {
+		return c.identifyOpen()
+	}
 	for i := range c.sections {
 		f, err := c.identify(&c.sections[i])
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// identifyOpen is Identity for files that have no path.
+func (c *Checkpoint) identifyOpen() (files []FileIdentity, err error) {
+	for i, s := range c.layout {
+		f := FileIdentity{Name: path.Base(s.File), Size: s.Size}
+		switch set := c.src.(type) {
+		case *safetensors.Set:
+			f.Header, err = headerHash(&s, set.Files()[i].HeaderSection())
+		case *gguf.Set:
+			f.Header, err = headerHash(&s, set.Files()[i].HeaderSection())
+		case *store.Set:
+			f.Header = digestText(set.Files()[i])
+		default:
+			err = fmt.Errorf("%s: %w: the identity of a file of a %T", s.File, tensor.ErrUnsupported, set)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +85,7 @@ func (c *Checkpoint) identify(s *Section) (f FileIdentity, err error) {
 	if c.format == Demi {
 		f.Header, err = storeDigest(s)
 	} else {
-		f.Header, err = headerHash(s)
+		f.Header, err = fileHeaderHash(s)
 	}
 	return f, err
 }
@@ -66,22 +95,28 @@ func changedFile(file, format string, args ...any) error {
 }
 
 func storeDigest(s *Section) (string, error) {
-	f, err := store.Open(s.File, &store.Options{MaxIndex: s.Header}) // what has been read once may be read again
+	f, err := store.Open(s.File, &store.Options{MaxIndex: max(s.Header, store.MaxIndex)}) // what was read once may be read again
 	if err != nil {
 		return "", err
 	}
-	digest := f.Digest()
-	return "blake3:" + digest.String(), f.Close()
+	return digestText(f), f.Close()
 }
 
-func headerHash(s *Section) (string, error) {
+func digestText(f *store.File) string { return "blake3:" + f.Digest().String() }
+
+func fileHeaderHash(s *Section) (string, error) {
 	f, err := os.Open(s.File)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	return headerHash(s, f)
+}
+
+// headerHash hashes the first bytes of a file.
+func headerHash(s *Section, r io.Reader) (string, error) {
 	h := sha256.New()
-	n, err := io.CopyN(h, f, s.Header)
+	n, err := io.CopyN(h, r, s.Header)
 	if err == io.EOF {
 		return "", changedFile(s.File, "its header had %d bytes, %d are there", s.Header, n)
 	}

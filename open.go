@@ -2,12 +2,13 @@ package demi
 
 import (
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"strings"
 
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -20,47 +21,104 @@ type OpenOptions struct {
 	// MaxHeader is a limit on the bytes of a header; 0 means that of the
 	// format.
 	MaxHeader int64
+	// Map maps the files into memory as well, where the system can, so that
+	// Tensor.Bytes has the tensors without a copy. Other reads are as before,
+	// but for those of stores, which decode from the mapping.
+	//
+	// A file that is made shorter while it is mapped ends the program when the
+	// bytes that it lacks are touched (SIGBUS), and so does a disk that fails;
+	// a read gives an error. That is why Map is not the default: use it for
+	// files that nobody else writes to.
+	Map bool
 }
 
 // Open opens a checkpoint: a file, any shard of a set, an index, or a
-// directory. What it is, its content tells. Errors about the content are
+// directory, also that of a pipeline of diffusers, whose model_index.json names
+// components: their tensors have the component before their names, as in
+// "unet/conv_in.weight". What it is, its content tells. Errors about the content are
 // *tensor.FileError and wrap a class such as tensor.ErrFormat; others are
 // those of the operating system.
 func Open(path string, o *OpenOptions) (*Checkpoint, error) {
+	c, err := newOpener(nil, o).open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		c.dir = path
+	}
+	return c, nil
+}
+
+// OpenFS is Open in a file system: os.DirFS, os.Root, embed.FS, or one of the
+// caller's own. Names are as fs.ValidPath has them, "." is the root, also in
+// errors, Sections and Tensor.Place. Files must implement io.ReaderAt, for
+// concurrent use: those of others, such as zip.Reader, whose files are read
+// front to back, are tensor.ErrUnsupported. They stay open until Close and,
+// if reads are under way then, until those have ended. Map maps those that are
+// the operating system's.
+//
+// Create takes files such as config.json from beside a checkpoint of Open, not
+// from a file system.
+func OpenFS(fsys fs.FS, name string, o *OpenOptions) (*Checkpoint, error) {
+	if fsys == nil {
+		return nil, fmt.Errorf("open %s: %w: the file system is nil", name, fs.ErrInvalid)
+	}
+	c, err := newOpener(fsys, o).open(name)
+	if err != nil {
+		return nil, err
+	}
+	c.sections = nil
+	return c, nil
+}
+
+// An opener is one call of Open or OpenFS.
+type opener struct {
+	OpenOptions
+	tree regular.Tree
+}
+
+func newOpener(fsys fs.FS, o *OpenOptions) *opener {
 	if o == nil {
 		o = &OpenOptions{}
 	}
-	format, err := formatAt(path)
+	return &opener{*o, regular.Tree{FS: fsys}}
+}
+
+func (o *opener) open(path string) (*Checkpoint, error) {
+	if o.isPipeline(path) {
+		return o.openPipeline(path)
+	}
+	format, err := o.formatAt(path)
 	if err != nil {
 		return nil, err
 	}
 	switch format {
 	case GGUF:
-		return openGGUF(path, o)
+		return o.openGGUF(path)
 	case Demi:
-		return openDemi(path, o)
+		return o.openDemi(path)
 	}
-	return openSafetensors(path, o)
+	return o.openSafetensors(path)
 }
 
-func openGGUF(path string, o *OpenOptions) (*Checkpoint, error) {
-	set, err := gguf.OpenSet(path, &gguf.Options{Lenient: o.Lenient, MaxHeader: o.MaxHeader})
+func (o *opener) openGGUF(path string) (*Checkpoint, error) {
+	set, err := gguf.OpenSet(path, &gguf.Options{FS: o.tree.FS, Map: o.Map, Lenient: o.Lenient, MaxHeader: o.MaxHeader})
 	if err != nil {
 		return nil, err
 	}
 	return newCheckpoint(set, GGUF, set.Warnings(), ggufSections(set)), nil
 }
 
-func openDemi(path string, o *OpenOptions) (*Checkpoint, error) {
-	set, err := store.OpenSet(path, &store.Options{MaxIndex: o.MaxHeader})
+func (o *opener) openDemi(path string) (*Checkpoint, error) {
+	set, err := store.OpenSet(path, &store.Options{FS: o.tree.FS, Map: o.Map, MaxIndex: o.MaxHeader})
 	if err != nil {
 		return nil, err
 	}
 	return newCheckpoint(set, Demi, set.Warnings(), storeSections(set)), nil
 }
 
-func openSafetensors(path string, o *OpenOptions) (*Checkpoint, error) {
-	set, err := safetensors.OpenSet(path, &safetensors.Options{Lenient: o.Lenient, MaxHeader: o.MaxHeader})
+func (o *opener) openSafetensors(path string) (*Checkpoint, error) {
+	set, err := safetensors.OpenSet(path, &safetensors.Options{FS: o.tree.FS, Map: o.Map, Lenient: o.Lenient, MaxHeader: o.MaxHeader})
 	if err != nil {
 		return nil, err
 	}
@@ -76,27 +134,24 @@ const indexSuffix = ".index.json"
 
 // formatAt returns the format of what is at path. Safetensors stands for all
 // that is not GGUF: its reader says best what is wrong with it.
-func formatAt(path string) (Format, error) {
-	info, err := os.Stat(path)
+func (o *opener) formatAt(path string) (Format, error) {
+	info, err := o.tree.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if info.IsDir() {
-		return formatIn(path)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s: %w: it is not a regular file: a checkpoint is read at random places", path, tensor.ErrUnsupported)
+		return o.formatIn(path)
 	}
 	if stem, ok := strings.CutSuffix(path, indexSuffix); ok && FormatOf(stem) != "" {
 		return FormatOf(stem), nil
 	}
-	f, err := os.Open(path)
+	f, err := o.tree.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	var magic [5]byte
-	n, _ := io.ReadFull(f, magic[:])
+	n, _ := f.ReadAt(magic[:], 0) // what cannot be read here cannot be later
 	switch head := string(magic[:n]); {
 	case strings.HasPrefix(head, "GGUF"):
 		return GGUF, nil
@@ -108,8 +163,8 @@ func formatAt(path string) (Format, error) {
 
 // formatIn returns the format of the checkpoint in a directory, which goes by
 // names here: several files may be in question.
-func formatIn(dir string) (Format, error) {
-	entries, err := os.ReadDir(dir)
+func (o *opener) formatIn(dir string) (Format, error) {
+	entries, err := o.tree.ReadDir(dir)
 	if err != nil {
 		return "", err
 	}

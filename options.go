@@ -1,6 +1,7 @@
 package demi
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -75,6 +76,29 @@ func ParseOverflow(s string) (Overflow, error) {
 	return "", fmt.Errorf("unknown overflow policy %q (ieee, saturate, error, keep)", s)
 }
 
+// A NaNPolicy says what becomes of a conversion that meets NaN.
+type NaNPolicy string
+
+// The policies for NaN.
+const (
+	// NaNKeep lets NaN pass, with their sign and the top of their payload.
+	NaNKeep NaNPolicy = "keep"
+	// NaNError refuses the whole conversion, before anything is written, if a
+	// tensor whose type changes has NaN. Tensors that are copied are not read
+	// for it.
+	NaNError NaNPolicy = "error"
+)
+
+// ParseNaNPolicy reads the name of a policy.
+func ParseNaNPolicy(s string) (NaNPolicy, error) {
+	for _, n := range []NaNPolicy{NaNKeep, NaNError} {
+		if strings.EqualFold(s, string(n)) {
+			return n, nil
+		}
+	}
+	return "", fmt.Errorf("unknown NaN policy %q (keep, error)", s)
+}
+
 // A Rule says what becomes of the tensors whose names it matches.
 type Rule struct {
 	Name   *regexp.Regexp
@@ -111,10 +135,13 @@ type Options struct {
 	Target   Target           // "" means Exact
 	Rounding kernels.Rounding // when values are narrowed
 	Overflow Overflow         // "" means OverflowIEEE
+	OnNaN    NaNPolicy        // "" means NaNKeep
 	Flush    bool             // results that are subnormal in the new type become zero
 	Seed     uint64           // for stochastic rounding
 	Rules    []Rule           // the first that matches a name wins over everything else
+	Preset   string           // name of a Preset, whose rules come after Rules; "" means none
 	Pure     bool             // Target casts every floating-point tensor, without exceptions
+	Mixed    bool             // Exact takes the 16-bit type that holds its values for each tensor, not one for all
 	Format   Format           // of the output; "" means that of the source
 
 	// Canonical lays safetensors out as the reference implementation does,
@@ -138,10 +165,40 @@ func (o Options) withDefaults(source Format) Options {
 	if o.Overflow == "" {
 		o.Overflow = OverflowIEEE
 	}
+	if o.OnNaN == "" {
+		o.OnNaN = NaNKeep
+	}
+	if o.Preset == "" {
+		o.Preset = NoPreset
+	}
 	if o.Format == "" {
 		o.Format = source
 	}
 	return o
+}
+
+// Validate reports what in the options is unknown or contradicts itself. It
+// needs no checkpoint; NewPlan calls it.
+func (o Options) Validate() error {
+	o = o.withDefaults(Safetensors)
+	_, errTarget := ParseTarget(string(o.Target))
+	_, errRounding := kernels.ParseRounding(o.Rounding.String())
+	_, errOverflow := ParseOverflow(string(o.Overflow))
+	_, errNaN := ParseNaNPolicy(string(o.OnNaN))
+	_, errPreset := ParsePreset(o.Preset)
+	_, errFormat := ParseFormat(string(o.Format))
+	errs := []error{errTarget, errRounding, errOverflow, errNaN, errPreset, errFormat}
+	if o.Mixed && o.Target != Exact {
+		errs = append(errs, fmt.Errorf("mixed is for the target exact, which is %s here", o.Target))
+	}
+	for _, r := range o.Rules {
+		if r.Name == nil {
+			errs = append(errs, errors.New("a rule has no expression for names"))
+		} else if _, err := ParseRule(r.String()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // mode returns how the values of the tensor of that name are narrowed.

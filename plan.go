@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/safetensors"
@@ -16,6 +17,8 @@ type Plan struct {
 	Options Options
 	Tensors []Choice
 	Meta    tensor.Metadata // of the output
+
+	pipeline bool // the tensors are those of several components
 }
 
 // A Choice is the plan for one tensor.
@@ -28,6 +31,7 @@ type Choice struct {
 
 	exact bool // Decide saw that every value comes back
 	fits  bool // Decide saw that no value overflows
+	clean bool // Decide saw that no value is NaN
 }
 
 // Converted reports whether the type changes.
@@ -54,13 +58,16 @@ func (c *Choice) retype(d tensor.DType, reason string) error {
 // the precision guide), and their order. It reads no values: where they have
 // to decide, the Choice is undecided until Decide has been called.
 func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
 	o = o.withDefaults(c.format)
 	from := ecosystem(c.format, c.Meta())
 	if o.Format != Demi && o.Format != from && !o.ContainerOnly {
 		return nil, fmt.Errorf("%w: %s to %s changes the container alone: tensor names, layouts and metadata stay those of the one ecosystem, and programs of the other will not find a model in it (allow it with container-only)",
 			tensor.ErrUnsupported, from, o.Format)
 	}
-	p := &Plan{Options: o}
+	p := &Plan{pipeline: len(c.components) > 0, Options: o}
 	infos := c.src.Tensors()
 	table := newCaster(infos, o, o.Format == GGUF || o.Format == Demi && from == GGUF)
 	choices := make([]Choice, len(infos))
@@ -72,7 +79,8 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 				return nil, &tensor.FileError{Tensor: in.Name, Offset: -1, Err: err}
 			}
 		}
-		choices[i].Undecided = candidate || choices[i].narrowed() && p.overflowDecides()
+		choices[i].Undecided = candidate || choices[i].narrowed() && p.overflowDecides() ||
+			choices[i].Converted() && o.OnNaN == NaNError
 	}
 	p.Tensors = choices
 	p.arrange()
@@ -86,11 +94,20 @@ func (p *Plan) overflowDecides() bool {
 // arrange puts the tensors in the order that the output format likes.
 func (p *Plan) arrange() {
 	order := p.order(p.Infos())
+	if p.pipeline {
+		slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(p.component(a), p.component(b)) })
+	}
 	sorted := make([]Choice, len(order))
 	for k, i := range order {
 		sorted[k] = p.Tensors[i]
 	}
 	p.Tensors = sorted
+}
+
+// component returns the component of a pipeline that tensor i is of.
+func (p *Plan) component(i int) string {
+	name, _ := componentOf(p.Tensors[i].In.Name)
+	return name
 }
 
 func (p *Plan) order(infos []tensor.Info) []int {
@@ -152,6 +169,26 @@ func (p *Plan) Bytes() (in, out int64) {
 		out += p.Tensors[i].Out.Size
 	}
 	return in, out
+}
+
+// Bounds returns the least and the most bytes that all tensors can have in the
+// output: the same once the plan is decided.
+func (p *Plan) Bounds() (least, most int64) {
+	for i := range p.Tensors {
+		lo, hi := p.bounds(&p.Tensors[i])
+		least, most = least+lo, most+hi
+	}
+	return least, most
+}
+
+func (p *Plan) bounds(t *Choice) (least, most int64) {
+	switch {
+	case !t.Undecided, t.Converted() && p.Options.Overflow != OverflowKeep, t.Converted() && !t.narrowed():
+		return t.Out.Size, t.Out.Size
+	case t.Converted():
+		return min(t.In.Size, t.Out.Size), max(t.In.Size, t.Out.Size)
+	}
+	return 2 * t.In.Elements(), t.In.Size // a candidate for Exact: a 16-bit type, or none
 }
 
 // fileType is the key in which GGUF says of what type a model mostly is.

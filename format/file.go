@@ -3,6 +3,7 @@ package format
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
 	"slices"
@@ -23,6 +24,9 @@ type Options struct {
 	// compressed sections, and on those of the index of a set. 0 means the
 	// constant MaxIndex.
 	MaxIndex int64
+	// FS is where Open and OpenSet look names up, which are paths with slashes
+	// then; its files must have a ReadAt. nil means the operating system.
+	FS fs.FS
 	// Map makes Open and OpenSet map the file into memory, where the system
 	// can: see Tensor.Bytes. Data that change or go while a file is mapped can
 	// end the program; the default, to read, gives an error.
@@ -50,33 +54,33 @@ type File struct {
 	name   string
 	r      io.ReaderAt
 	size   int64
-	closer io.Closer // nil if the caller owns r
-	mapped *mapping  // nil if the file is not mapped
+	closer io.Closer        // nil if the caller owns r
+	mapped *regular.Mapping // nil if the file is not mapped
 	foot   footer
 	x      index
 	slots  slots
 }
 
-var _ tensor.Source = (*File)(nil)
+var _ tensor.Mapped = (*File)(nil)
 
 // Open opens the named file. Close closes it. Errors about the content are
 // *tensor.FileError, others those of the operating system.
 func Open(name string, opts *Options) (*File, error) {
 	o := opts.orZero()
 	o.Name = name
-	file, size, err := regular.Open(name)
+	file, err := regular.Tree{FS: o.FS}.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := NewFile(file, size, &o)
-	if err == nil && o.Map {
-		f.mapped, err = newMapping(file, size)
-	}
+	f, err := NewFile(file, file.Size(), &o)
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
 	f.closer = file
+	if o.Map {
+		f.mapped = file.Map()
+	}
 	return f, nil
 }
 
@@ -186,9 +190,6 @@ func (f *File) Lookup(name string) (t *Tensor, ok bool) {
 // mapped goes when the last slice of Tensor.Bytes has been released.
 func (f *File) Close() error {
 	f.slots.close()
-	if f.mapped != nil {
-		f.mapped.close()
-	}
 	if f.closer == nil {
 		return nil
 	}

@@ -206,8 +206,8 @@ func (f *File) stored(c *slot, i int, k int64, b *Block) (p []byte, release func
 	if f.mapped == nil {
 		p = room(&c.stored, b.Stored)
 		err = f.fetch(p, i, k, b)
-	} else if p, err = f.mapped.hold(b.Offset, b.Stored); err == nil {
-		release = f.mapped.release
+	} else if p, err = f.mapped.Hold(b.Offset, b.Stored); err == nil {
+		release = f.mapped.Release
 	}
 	if err == nil {
 		if err = f.checkBlock(p, i, k, b); err == nil {

@@ -20,6 +20,8 @@ type Set struct {
 	warnings      []string
 }
 
+var _ tensor.Mapped = (*Set)(nil)
+
 // OpenSet opens all files of a checkpoint. path is one of:
 //
 //   - an index, stem.demi.index.json: it decides
@@ -37,7 +39,7 @@ type Set struct {
 func OpenSet(path string, opts *Options) (*Set, error) {
 	o := opts.orZero()
 	s := &Set{}
-	c, err := sets.Choose(path, &shardset.Options{IgnoreIndex: o.IgnoreIndex, MaxIndex: uint64(o.MaxIndex), Parse: s.parseIndex})
+	c, err := sets.Choose(path, &shardset.Options{FS: o.FS, IgnoreIndex: o.IgnoreIndex, MaxIndex: uint64(o.MaxIndex), Parse: s.parseIndex})
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +87,9 @@ func (s *Set) changed() (files []string) {
 	}
 	return files
 }
+
+// Bytes returns the bytes of tensor i as Tensor.Bytes does.
+func (s *Set) Bytes(i int) (p []byte, release func(), ok bool) { return tensor.Bytes(s.Source, i) }
 
 // Files returns the files in order. They belong to the Set.
 func (s *Set) Files() []*File { return s.files }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/demi-weights/demi/codec"
+	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/kernels"
 	"github.com/demi-weights/demi/tensor"
@@ -143,7 +144,7 @@ func (t *Tensor) ReadAll(ctx context.Context, dst []byte, workers int) error {
 		return fmt.Errorf("tensor %q has %d bytes, the buffer %d", in.Name, in.Size, len(dst))
 	}
 	whole := t.TileSize()
-	return each(ctx, t.Blocks(), workers, func(k int64) error {
+	return ordered.Each(ctx, t.Blocks(), workers, func(k int64) error {
 		_, err := t.f.readSome(t.i, dst[k*whole:min((k+1)*whole, in.Size)], k*whole)
 		return err
 	})

@@ -108,8 +108,8 @@ func (v *verifier) tile(_ context.Context, worker int, number int64) (r verified
 // span returns bytes of the file.
 func (f *File) span(c *slot, from, to int64) (p []byte, release func(), err error) {
 	if f.mapped != nil {
-		p, err = f.mapped.hold(from, to-from)
-		return p, f.mapped.release, err
+		p, err = f.mapped.Hold(from, to-from)
+		return p, f.mapped.Release, err
 	}
 	p = room(&c.stored, to-from)
 	n, err := f.r.ReadAt(p, from)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/bits"
 
 	"github.com/demi-weights/demi/internal/regular"
@@ -21,8 +22,14 @@ const (
 // Options are those of reading. A nil *Options and the zero value mean the
 // defaults.
 type Options struct {
-	// Name is the file's name in errors and in Place. Open sets it.
+	// Name is the file's name in errors and in Place. Open and OpenSet set it.
 	Name string
+	// FS is where Open and OpenSet look names up, which are paths with slashes
+	// then; its files must have a ReadAt. nil means the operating system.
+	FS fs.FS
+	// Map makes Open and OpenSet map the files into memory as well, where the
+	// system can: see Bytes. Reads do not use the mapping.
+	Map bool
 	// Lenient reads tensors of types that ggml does not know, or has removed,
 	// as Opaque; their size is the distance to the next tensor or, for the
 	// last one, to the end of the file, padding included. Otherwise they are
@@ -52,12 +59,14 @@ type Header struct {
 }
 
 // A File is a tensor.Source over one GGUF file. Its methods may be called by
-// several goroutines at once, but for Close.
+// several goroutines at once; reads that are under way when Close is called,
+// and later ones, fail or end as if it had come after them.
 type File struct {
 	name     string
 	r        io.ReaderAt
 	size     int64
-	closer   io.Closer // nil if the caller owns r
+	closer   io.Closer        // nil if the caller owns r
+	mapped   *regular.Mapping // nil if the file is not mapped
 	head     Header
 	meta     tensor.Metadata
 	infos    []tensor.Info
@@ -65,7 +74,7 @@ type File struct {
 	warnings []string
 }
 
-var _ tensor.Source = (*File)(nil)
+var _ tensor.Mapped = (*File)(nil)
 
 // Open opens the named file. Close closes it. Its errors are *tensor.FileError
 // or those of the operating system.
@@ -75,16 +84,19 @@ func Open(name string, opts *Options) (*File, error) {
 		o = *opts
 	}
 	o.Name = name
-	file, size, err := regular.Open(name)
+	file, err := regular.Tree{FS: o.FS}.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := NewFile(file, size, &o)
+	f, err := NewFile(file, file.Size(), &o)
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
 	f.closer = file
+	if o.Map {
+		f.mapped = file.Map()
+	}
 	return f, nil
 }
 
@@ -216,7 +228,21 @@ func (f *File) HeaderSection() *io.SectionReader {
 // that Lenient let pass.
 func (f *File) Warnings() []string { return f.warnings }
 
-// Close closes the file if Open opened it.
+// Bytes returns the bytes of tensor i in the memory of the file, without a
+// copy, if Open has mapped it (Options.Map) and if they are little-endian
+// there; else ok is false. They are not to be written to, and are valid until
+// release is called, also after Close. They begin on a multiple of
+// Header.Alignment. Where the file has been made shorter meanwhile, touching
+// them ends the program.
+func (f *File) Bytes(i int) (p []byte, release func(), ok bool) {
+	if f.head.BigEndian && f.infos[i].DType.Bits() > 8 {
+		return nil, nil, false
+	}
+	return f.mapped.Bytes(f.offsets[i], f.infos[i].Size)
+}
+
+// Close closes the file if Open opened it. It does not wait: memory that is
+// mapped goes when the last slice of Bytes has been released.
 func (f *File) Close() error {
 	if f.closer == nil {
 		return nil

@@ -1,13 +1,9 @@
 package gguf
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/tensor"
@@ -36,13 +32,15 @@ func ParseShardName(name string) (prefix string, no, count int, ok bool) {
 
 // A Set is a tensor.Source over the shards of a split set, or over one file.
 // Tensors are in the order of the shards; Data and Place are those of File.
-// Its methods may be called by several goroutines at once, but for Close,
-// which closes the files.
+// Its methods may be called by several goroutines at once; Close closes the
+// files.
 type Set struct {
 	tensor.Source // the files, joined
 	files         []*File
 	meta          tensor.Metadata
 }
+
+var _ tensor.Mapped = (*Set)(nil)
 
 // OpenSet opens all shards of a split set, whichever of them path names, or
 // the one file that path names, or the one model in the directory that path
@@ -50,14 +48,18 @@ type Set struct {
 // keys split.no (from 0), split.count and split.tensors.count must agree with
 // the names and with what the shards hold, and no tensor may come twice.
 func OpenSet(path string, opts *Options) (*Set, error) {
-	names, err := setNames(path)
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	c, err := sets.Choose(path, &shardset.Options{FS: o.FS})
 	if err != nil {
 		return nil, err
 	}
 	s := &Set{}
-	for _, name := range names {
+	for _, name := range c.Files {
 		var f *File
-		if f, err = Open(name, opts); err != nil {
+		if f, err = Open(name, &o); err != nil {
 			break
 		}
 		s.files = append(s.files, f)
@@ -72,75 +74,6 @@ func OpenSet(path string, opts *Options) (*Set, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// setNames returns the files that path stands for, in order.
-func setNames(path string) ([]string, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if st.IsDir() {
-		if path, err = onlyModel(path); err != nil {
-			return nil, err
-		}
-	}
-	prefix, _, count, ok := ParseShardName(path)
-	if !ok {
-		return []string{path}, nil
-	}
-	return shardNames(prefix, count)
-}
-
-// shardNames returns the names of all shards, and refuses a set that lacks
-// some of them.
-func shardNames(prefix string, count int) (names []string, err error) {
-	if count > maxShards {
-		return nil, fmt.Errorf("%w: %s is said to have %d shards, want at most %d", tensor.ErrFormat, prefix, count, maxShards)
-	}
-	var missing []string
-	for no := 1; no <= count; no++ {
-		name := ShardName(prefix, no, count)
-		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-			missing = append(missing, filepath.Base(name))
-		} else if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("%w: %d of %d shards of %s are missing: %s", os.ErrNotExist, len(missing), count, prefix, shardset.Listed(missing))
-	}
-	return names, nil
-}
-
-// onlyModel returns a file of the only model in a directory.
-func onlyModel(dir string) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
-	var models, names []string // a model is a file's name or a set's prefix and count
-	for _, e := range entries {
-		name := e.Name()
-		if !strings.HasSuffix(name, ".gguf") || e.IsDir() {
-			continue
-		}
-		model := name
-		if prefix, _, count, ok := ParseShardName(name); ok {
-			model = ShardName(prefix, 1, count)
-		}
-		if !slices.Contains(models, model) {
-			models, names = append(models, model), append(names, name)
-		}
-	}
-	switch len(models) {
-	case 0:
-		return "", fmt.Errorf("%w: no .gguf file in %s", os.ErrNotExist, dir)
-	case 1:
-		return filepath.Join(dir, names[0]), nil
-	}
-	return "", fmt.Errorf("%w: %d models in %s, name one of them: %s", tensor.ErrUnsupported, len(models), dir, shardset.Listed(models))
 }
 
 // join checks the split keys and joins the files.
@@ -250,6 +183,9 @@ func withoutSplit(meta tensor.Metadata) tensor.Metadata {
 
 // Files returns the files of the set, in order. They belong to the Set.
 func (s *Set) Files() []*File { return s.files }
+
+// Bytes returns the bytes of tensor i as File.Bytes does.
+func (s *Set) Bytes(i int) (p []byte, release func(), ok bool) { return tensor.Bytes(s.Source, i) }
 
 // Meta returns the keys and values of the first file, which has all of them in
 // sets that llama.cpp makes, and after them the keys that only later files

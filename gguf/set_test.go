@@ -149,7 +149,7 @@ func TestSetMissing(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, gguf.ShardName("m", 2, 3))))
 	for _, path := range []string{dir, filepath.Join(dir, gguf.ShardName("m", 3, 3))} {
 		_, err := gguf.OpenSet(path, nil)
-		require.ErrorIs(t, err, os.ErrNotExist)
+		require.ErrorIs(t, err, tensor.ErrFormat)
 		require.ErrorContains(t, err, "1 of 3 shards")
 		require.ErrorContains(t, err, "m-00002-of-00003.gguf")
 	}

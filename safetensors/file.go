@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 
 	"github.com/demi-weights/demi/internal/regular"
@@ -23,6 +24,12 @@ const lengthSize = 8 // bytes of the header's length, which come first
 type Options struct {
 	// Name is the file's name in errors and in Place. Open and OpenSet set it.
 	Name string
+	// FS is where Open and OpenSet look names up, which are paths with slashes
+	// then; its files must have a ReadAt. nil means the operating system.
+	FS fs.FS
+	// Map makes Open and OpenSet map the files into memory as well, where the
+	// system can: see Bytes. Reads do not use the mapping.
+	Map bool
 	// Lenient lets pass what can be read without a doubt about the values, and
 	// says so in Warnings: element types that are not known (as Opaque, their
 	// size from their offsets), bytes after the last tensor, a header padded
@@ -50,13 +57,15 @@ type Header struct {
 	Trailing  int64 // after the last tensor; not 0 only with Options.Lenient
 }
 
-// A File is a tensor.Source over one file. Its methods may be called by
-// several goroutines at once, but for Close.
+// A File is a tensor.Source over one file. Its methods may be called by several
+// goroutines at once; reads that are under way when Close is called, and later
+// ones, fail or end as if it had come after them.
 type File struct {
 	name     string
 	r        io.ReaderAt
 	size     int64
-	closer   io.Closer // nil if the caller owns r
+	closer   io.Closer        // nil if the caller owns r
+	mapped   *regular.Mapping // nil if the file is not mapped
 	lenient  bool
 	head     Header
 	meta     tensor.Metadata
@@ -65,7 +74,7 @@ type File struct {
 	warnings []string
 }
 
-var _ tensor.Source = (*File)(nil)
+var _ tensor.Mapped = (*File)(nil)
 
 // Open opens the named file. Close closes it. Errors about the content are
 // *tensor.FileError, others those of the operating system.
@@ -75,16 +84,19 @@ func Open(name string, opts *Options) (*File, error) {
 		o = *opts
 	}
 	o.Name = name
-	file, size, err := regular.Open(name)
+	file, err := regular.Tree{FS: o.FS}.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := NewFile(file, size, &o)
+	f, err := NewFile(file, file.Size(), &o)
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
 	f.closer = file
+	if o.Map {
+		f.mapped = file.Map()
+	}
 	return f, nil
 }
 
@@ -221,7 +233,18 @@ func (f *File) HeaderSection() *io.SectionReader {
 // sentence each.
 func (f *File) Warnings() []string { return f.warnings }
 
-// Close closes the file if Open opened it.
+// Bytes returns the bytes of tensor i in the memory of the file, without a
+// copy, if Open has mapped it (Options.Map); else ok is false. They are not to
+// be written to, and are valid until release is called, also after Close.
+// Memory begins at a page: the bytes are aligned as their offset in the file
+// is, see Place, and files of other programs may not align them at all. Where
+// the file has been made shorter meanwhile, touching them ends the program.
+func (f *File) Bytes(i int) (p []byte, release func(), ok bool) {
+	return f.mapped.Bytes(f.starts[i], f.infos[i].Size)
+}
+
+// Close closes the file if Open opened it. It does not wait: memory that is
+// mapped goes when the last slice of Bytes has been released.
 func (f *File) Close() error {
 	if f.closer == nil {
 		return nil

@@ -12,8 +12,7 @@ import (
 
 // A Set is a tensor.Source over the shards of a checkpoint, or over its one
 // file. Tensors come in the order of the files' names, in each file in the
-// order of its data. Its methods may be called by several goroutines at once,
-// but for Close.
+// order of its data. Its methods may be called by several goroutines at once.
 type Set struct {
 	joined   tensor.Source
 	files    []*File
@@ -21,7 +20,7 @@ type Set struct {
 	warnings []string
 }
 
-var _ tensor.Source = (*Set)(nil)
+var _ tensor.Mapped = (*Set)(nil)
 
 // OpenSet opens all files of a checkpoint. path is one of:
 //
@@ -42,7 +41,7 @@ func OpenSet(path string, opts *Options) (*Set, error) {
 		opts = &Options{}
 	}
 	s := &Set{}
-	c, err := sets.Choose(path, &shardset.Options{IgnoreIndex: opts.IgnoreIndex, MaxIndex: opts.maxHeader(), Parse: s.parseIndex})
+	c, err := sets.Choose(path, &shardset.Options{FS: opts.FS, IgnoreIndex: opts.IgnoreIndex, MaxIndex: opts.maxHeader(), Parse: s.parseIndex})
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +105,9 @@ func (s *Set) Meta() tensor.Metadata { return s.joined.Meta() }
 
 // Place returns the file of tensor i and the offset in it.
 func (s *Set) Place(i int) (file string, offset int64) { return s.joined.Place(i) }
+
+// Bytes returns the bytes of tensor i as File.Bytes does.
+func (s *Set) Bytes(i int) (p []byte, release func(), ok bool) { return tensor.Bytes(s.joined, i) }
 
 // Files returns the files in order. They belong to the Set.
 func (s *Set) Files() []*File { return s.files }

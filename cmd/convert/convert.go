@@ -24,7 +24,7 @@ type convertFlags struct {
 	maxShard                               string
 	level                                  string
 	align                                  int64
-	dryRun, restore                        bool
+	dryRun, restore, single, keepConfig    bool
 	ifExists                               string
 }
 
@@ -47,7 +47,9 @@ func convertCommand(a *app) *cobra.Command {
 	fs.StringVar(&f.to, "to", "", "format of the output: safetensors, gguf, demi (default by the extension of DST, else that of SRC)")
 	fs.BoolVar(&f.containerOnly, "container-only", false, "allow safetensors <-> GGUF, which leaves tensor names and layouts as they are")
 	fs.BoolVar(&f.canonical, "canonical", false, "lay safetensors out as the reference implementation does")
-	fs.StringVar(&f.maxShard, "max-shard-size", "5GB", "size of a shard, when DST is a directory")
+	fs.StringVar(&f.maxShard, "max-shard-size", "", "size of a shard, such as 5GB or 2GiB (default 5GB when DST is a directory, else one file)")
+	fs.BoolVar(&f.single, "single-file", false, "one file, whatever its size, when DST is a directory")
+	fs.BoolVar(&f.keepConfig, "no-update-config", false, "copy config.json as it is")
 	fs.Int64Var(&f.align, "align", 0, "alignment of tensors in a GGUF file (default 32) or a .demi store (default 64)")
 	fs.StringVar(&f.level, "level", "fast", "compression of a .demi store: "+strings.Join(codec.Levels(), ", "))
 	fs.StringVar(&f.ifExists, "if-exists", "error", "when DST exists: error, skip (if it was made by the same command under skip), replace")
@@ -131,10 +133,16 @@ func (f *convertFlags) create() (o demi.CreateOptions, err error) {
 	if o.Level, err = codec.ParseLevel(f.level); err != nil {
 		return o, usageError{err}
 	}
-	if o.MaxShard, err = parseBytes("--max-shard-size", f.maxShard); err != nil {
-		return o, err
+	o.KeepConfig = f.keepConfig
+	switch {
+	case f.single && f.maxShard != "":
+		return o, usagef("--single-file and --max-shard-size do not go together")
+	case f.single:
+		o.MaxShard = -1
+	case f.maxShard != "":
+		o.MaxShard, err = parseBytes("--max-shard-size", f.maxShard)
 	}
-	return o, nil
+	return o, err
 }
 
 func (a *app) open(path string) (*demi.Checkpoint, error) {

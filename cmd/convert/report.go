@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -128,6 +130,7 @@ func (a *app) reportConversion(c *demi.Checkpoint, p *demi.Plan, records []tenso
 		}
 		return nil
 	}
+	dst = outputOf(dst)
 	out, err := demi.Open(dst, &demi.OpenOptions{Lenient: a.lenient})
 	if err != nil {
 		return fmt.Errorf("the output was written, but: %w", err)
@@ -150,6 +153,25 @@ func (a *app) reportConversion(c *demi.Checkpoint, p *demi.Plan, records []tenso
 	a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", dst, out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
 	a.printSummary(summary, records)
 	return a.outErr
+}
+
+// outputOf returns what to open for an output: DST itself, or the set that took
+// its name.
+func outputOf(dst string) string {
+	if exists(dst) {
+		return dst
+	}
+	if index := dst + ".index.json"; exists(index) {
+		return index
+	}
+	first := strings.TrimSuffix(filepath.Base(dst), filepath.Ext(dst)) + "-00001-of-"
+	entries, _ := os.ReadDir(filepath.Dir(dst))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), first) && strings.HasSuffix(e.Name(), filepath.Ext(dst)) {
+			return filepath.Join(filepath.Dir(dst), e.Name())
+		}
+	}
+	return dst
 }
 
 // A filesDocument is what --json prints when files were restored or skipped.

@@ -15,7 +15,8 @@ import (
 // Dir is used and says, if the process ends early, what the directory holds.
 // The methods of a Dir may not be called by several goroutines at once.
 type Dir struct {
-	name    string
+	name    string // of the output
+	into    string // the directory that Merge moves files to
 	stage   string
 	journal *os.File // nil after the end
 	notes   [][]byte
@@ -28,9 +29,17 @@ const maxJournal = 1 << 30
 // the one that a process has left which ended early: then Notes says what is in
 // it. One that is in use is ErrBusy, and a directory of that name without a
 // journal that is not empty is an error: it is somebody else's.
-func CreateDir(name string) (*Dir, error) {
+func CreateDir(name string) (*Dir, error) { return createDir(name, filepath.Clean(name)) }
+
+// CreateFiles is CreateDir for several files that belong together and go where
+// name would be, by Merge and not by Commit.
+func CreateFiles(name string) (*Dir, error) {
+	return createDir(name, filepath.Dir(filepath.Clean(name)))
+}
+
+func createDir(name, into string) (*Dir, error) {
 	name = filepath.Clean(name)
-	d := &Dir{name: name, stage: beside(name, ".partial")}
+	d := &Dir{name: name, into: into, stage: beside(name, ".partial")}
 	journal, err := openLocked(beside(name, ".journal"), false)
 	if err == nil {
 		d.journal = journal
@@ -162,7 +171,7 @@ func (d *Dir) Commit() error {
 }
 
 // Merge moves the files into the directory that is at the final name already,
-// one after another in the order given, where they replace what has their names,
+// or that of CreateFiles, one after another in the order given, where they replace what has their names,
 // and removes others from it that are named. If it is interrupted or fails, the
 // journal stays, and so do the files that have not been moved.
 func (d *Dir) Merge(files, remove []string) error {
@@ -179,7 +188,7 @@ func (d *Dir) Merge(files, remove []string) error {
 
 func (d *Dir) merge(files, remove []string) error {
 	for _, file := range files {
-		to := filepath.Join(d.name, file)
+		to := filepath.Join(d.into, file)
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 			return err
 		}
@@ -197,11 +206,11 @@ func (d *Dir) merge(files, remove []string) error {
 		}
 	}
 	for _, file := range remove {
-		if err := os.Remove(filepath.Join(d.name, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(d.into, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return SyncDir(d.name)
+	return SyncDir(d.into)
 }
 
 // Abort removes the staging directory with all that is in it, and the journal.

@@ -4,20 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/tensor"
 )
 
-// Options say how Choose treats an index. All but IgnoreIndex is needed.
+// Options say where Choose looks, and how it treats an index.
 type Options struct {
+	FS          fs.FS  // where path is; nil means the operating system
 	IgnoreIndex bool   // names alone decide
 	MaxIndex    uint64 // a limit on the bytes of an index
 	// Parse takes the text of the index that decides and returns the names of
 	// its files, sorted. Choose puts the name of the index into its errors.
+	// Without Parse the Kind has no indexes.
 	Parse func(text []byte) (files []string, err error)
 }
 
@@ -40,51 +42,54 @@ type Choice struct {
 // the shard that it was chosen for, and a directory with several candidates;
 // its errors list them.
 func (k Kind) Choose(path string, o *Options) (*Choice, error) {
-	c, err := chooser{k, o}.choose(path)
+	c := chooser{k, o, regular.Tree{FS: o.FS}, o.IgnoreIndex || o.Parse == nil}
+	choice, err := c.choose(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := k.present(path, c); err != nil {
+	if err := c.present(path, choice); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return choice, nil
 }
 
 // present refuses a choice of which files are missing, and lists them.
-func (k Kind) present(path string, c *Choice) error {
+func (c chooser) present(path string, choice *Choice) error {
 	var missing []string
-	for _, name := range c.Files {
-		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+	for _, name := range choice.Files {
+		if _, err := c.tree.Stat(name); errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, filepath.Base(name))
 		}
 	}
 	where := path
-	if c.Index != "" {
-		where = c.Index
+	if choice.Index != "" {
+		where = choice.Index
 	}
-	if len(missing) == 0 || c.Index == "" && len(c.Files) == 1 {
+	if len(missing) == 0 || choice.Index == "" && len(choice.Files) == 1 {
 		return nil // what is named by the caller is for the caller to miss
 	}
-	return inFile(where, tensor.ErrFormat, "%d of %d %ss are missing: %s", len(missing), len(c.Files), k.Noun, Listed(missing))
+	return inFile(where, tensor.ErrFormat, "%d of %d %ss are missing: %s", len(missing), len(choice.Files), c.Noun, Listed(missing))
 }
 
 type chooser struct {
 	Kind
 	*Options
+	tree  regular.Tree
+	plain bool // no index counts
 }
 
 func (c chooser) choose(path string) (*Choice, error) {
-	st, err := os.Stat(path)
+	st, err := c.tree.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if st.IsDir() {
 		return c.in(path, "")
 	}
-	if stem, ok := strings.CutSuffix(filepath.Base(path), c.IndexName("")); ok && c.IgnoreIndex {
-		return c.in(filepath.Dir(path), stem)
+	if stem, ok := strings.CutSuffix(filepath.Base(path), c.IndexName("")); ok && c.plain && c.Parse != nil {
+		return c.in(c.tree.Dir(path), stem)
 	}
-	if strings.HasSuffix(path, ".json") {
+	if strings.HasSuffix(path, ".json") && c.Parse != nil {
 		return c.indexed(path)
 	}
 	stem, _, count, ok := c.ParseShardName(path)
@@ -92,7 +97,7 @@ func (c chooser) choose(path string) (*Choice, error) {
 		return &Choice{Files: []string{path}}, nil
 	}
 	index := c.IndexName(stem)
-	if _, err := os.Stat(index); c.IgnoreIndex || errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.tree.Stat(index); c.plain || errors.Is(err, fs.ErrNotExist) {
 		return &Choice{Files: c.shardNames(stem, count)}, nil
 	}
 	return c.indexedShard(path, index)
@@ -108,18 +113,18 @@ func (k Kind) shardNames(stem string, count int) []string {
 
 // indexed is the choice of an index.
 func (c chooser) indexed(index string) (*Choice, error) {
-	names, err := readIndex(index, c.Options)
+	names, err := c.readIndex(index)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Dir(index)
+	dir := c.tree.Dir(index)
 	l, err := c.list(dir)
 	if err != nil {
 		return nil, err
 	}
 	choice := &Choice{Index: index}
 	for _, name := range names {
-		choice.Files = append(choice.Files, filepath.Join(dir, name))
+		choice.Files = append(choice.Files, c.tree.Join(dir, name))
 	}
 	if left := without(l.files, names); len(left) > 0 {
 		choice.Warnings = []string{fmt.Sprintf("%s does not name %s: left out", index, Listed(left))}
@@ -158,11 +163,11 @@ func (c chooser) in(dir, stem string) (*Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(l.indexes) > 0 && !c.IgnoreIndex {
+	if len(l.indexes) > 0 && !c.plain {
 		if len(l.indexes) > 1 {
 			return nil, several(dir, "indexes", l.indexes)
 		}
-		return c.indexed(filepath.Join(dir, l.indexes[0]))
+		return c.indexed(c.tree.Join(dir, l.indexes[0]))
 	}
 	models := slices.DeleteFunc(l.models, func(m model) bool { return stem != "" && m.stem != stem })
 	switch len(models) {
@@ -175,7 +180,15 @@ func (c chooser) in(dir, stem string) (*Choice, error) {
 	for i, m := range models {
 		names[i] = c.modelName(m)
 	}
-	return nil, several(dir, "models and no index that decides", names)
+	return nil, several(dir, c.models(), names)
+}
+
+// models is what a directory has too many of.
+func (c chooser) models() string {
+	if c.Parse == nil {
+		return "models"
+	}
+	return "models and no index that decides"
 }
 
 func several(dir, what string, names []string) error {

@@ -3,9 +3,11 @@ package shardset_test
 import (
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,22 +77,46 @@ func TestChoose(t *testing.T) {
 			for _, name := range c.files {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(m1+"\n"+m2), 0o600))
 			}
-			got, err := sets.Choose(filepath.Join(dir, c.path), options(c.ignore))
-			if c.class != "" {
-				require.Equal(t, c.class == "absent", errors.Is(err, os.ErrNotExist))
-				require.True(t, c.class == "absent" || c.class == class(err), "%v", err)
-				require.ErrorContains(t, err, c.want)
-				return
+			check := func(got *shardset.Choice, err error) {
+				t.Helper()
+				if c.class != "" {
+					require.Equal(t, c.class == "absent", errors.Is(err, os.ErrNotExist))
+					require.True(t, c.class == "absent" || c.class == class(err), "%v", err)
+					require.ErrorContains(t, err, c.want)
+					return
+				}
+				require.NoError(t, err)
+				for i := range got.Files {
+					got.Files[i] = filepath.Base(got.Files[i])
+				}
+				require.Equal(t, c.want, strings.Join(got.Files, " "))
+				require.Equal(t, c.warn != "", len(got.Warnings) == 1)
+				require.Contains(t, strings.Join(got.Warnings, " "), c.warn)
 			}
-			require.NoError(t, err)
-			for i := range got.Files {
-				got.Files[i] = filepath.Base(got.Files[i])
-			}
-			require.Equal(t, c.want, strings.Join(got.Files, " "))
-			require.Equal(t, c.warn != "", len(got.Warnings) == 1)
-			require.Contains(t, strings.Join(got.Warnings, " "), c.warn)
+			o := options(c.ignore)
+			check(sets.Choose(filepath.Join(dir, c.path), o))
+			o.FS = os.DirFS(dir)
+			check(sets.Choose(path.Join(".", c.path), o))
 		})
 	}
+}
+
+// TestChooseWithoutIndexes: a kind that has none takes names alone, and what
+// is named like an index for a file.
+func TestChooseWithoutIndexes(t *testing.T) {
+	fsys := fstest.MapFS{"d/" + m1: {}, "d/" + m2: {}, "d/" + ix: {Data: []byte("x")}, "d/other.json": {}, "e/" + m1: {}, "e/all.x": {}}
+	o := &shardset.Options{FS: fsys}
+	for path, want := range map[string][]string{
+		"d": {"d/" + m1, "d/" + m2}, "d/" + m2: {"d/" + m1, "d/" + m2}, "d/" + ix: {"d/" + ix}, "d/other.json": {"d/other.json"}, "e/all.x": {"e/all.x"},
+	} {
+		got, err := sets.Choose(path, o)
+		require.NoError(t, err)
+		require.Equal(t, &shardset.Choice{Files: want}, got)
+	}
+	_, err := sets.Choose("e", o)
+	require.ErrorContains(t, err, "directory has 2 models, name one of them: all.x, m-*-of-00002.x")
+	_, err = sets.Choose("e/"+m1, o)
+	require.ErrorContains(t, err, "1 of 2 parts are missing: "+m2)
 }
 
 // TestChooseIndex: an index that cannot be read is named by the error.

@@ -8,25 +8,25 @@ import (
 	"strings"
 
 	"github.com/demi-weights/demi/internal/atomicfile"
-	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/tensor"
 )
 
 // readIndex returns the files that an index names.
-func readIndex(name string, o *Options) ([]string, error) {
-	file, size, err := regular.Open(name)
+func (c chooser) readIndex(name string) ([]string, error) {
+	file, err := c.tree.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if uint64(size) > o.MaxIndex {
-		return nil, inFile(name, tensor.ErrLimit, "index of %d bytes, the limit is %d", size, o.MaxIndex)
+	size := max(file.Size(), 0)
+	if uint64(size) > c.MaxIndex {
+		return nil, inFile(name, tensor.ErrLimit, "index of %d bytes, the limit is %d", size, c.MaxIndex)
 	}
-	text, err := io.ReadAll(io.LimitReader(file, size))
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, size))
 	if err != nil {
 		return nil, err
 	}
-	files, err := o.Parse(text)
+	files, err := c.Parse(text)
 	if err != nil {
 		return nil, named(name, err)
 	}

@@ -2,8 +2,6 @@ package shardset
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -29,12 +27,12 @@ func (k Kind) modelName(m model) string {
 	return fmt.Sprintf("%s-*-of-%05d%s", m.stem, m.count, k.Ext)
 }
 
-func (k Kind) modelFiles(dir string, m model) []string {
-	stem := filepath.Join(dir, m.stem)
+func (c chooser) modelFiles(dir string, m model) []string {
+	stem := c.tree.Join(dir, m.stem)
 	if m.count == 0 {
-		return []string{stem + k.Ext}
+		return []string{stem + c.Ext}
 	}
-	return k.shardNames(stem, m.count)
+	return c.shardNames(stem, m.count)
 }
 
 func (k Kind) modelOf(name string) model {
@@ -44,8 +42,8 @@ func (k Kind) modelOf(name string) model {
 	return model{stem: strings.TrimSuffix(name, k.Ext)}
 }
 
-func (k Kind) list(dir string) (*listing, error) {
-	entries, err := os.ReadDir(dir)
+func (c chooser) list(dir string) (*listing, error) {
+	entries, err := c.tree.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +51,11 @@ func (k Kind) list(dir string) (*listing, error) {
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case e.IsDir() || strings.HasPrefix(name, "."): // a hidden file is not a part of a model
-		case strings.HasSuffix(name, k.IndexName("")):
+		case strings.HasSuffix(name, c.IndexName("")):
 			l.indexes = append(l.indexes, name)
-		case strings.HasSuffix(name, k.Ext):
+		case strings.HasSuffix(name, c.Ext):
 			l.files = append(l.files, name)
-			if m := k.modelOf(name); !slices.Contains(l.models, m) {
+			if m := c.modelOf(name); !slices.Contains(l.models, m) {
 				l.models = append(l.models, m)
 			}
 		}

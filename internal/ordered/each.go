@@ -1,18 +1,16 @@
-package format
+package ordered
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
-
-	"github.com/demi-weights/demi/internal/ordered"
 )
 
-// each calls work for each k in [0, n), on the given number of goroutines; on
-// that of the caller if there is one. It returns the error of the lowest k, or
-// that of ctx. It costs less than ordered.Map, whose results have an order.
-func each(ctx context.Context, n int64, workers int, work func(k int64) error) error {
+// Each calls work for each k in [0, n), on the given number of goroutines; on
+// that of the caller if there is one. It returns the error of the lowest k that
+// has one, or that of ctx, after all goroutines have ended. It costs less than
+// Map, whose results have an order.
+func Each(ctx context.Context, n int64, workers int, work func(k int64) error) error {
 	if workers = int(min(int64(workers), n)); workers <= 1 {
 		for k := range n {
 			if err := ctx.Err(); err != nil {
@@ -37,7 +35,7 @@ func each(ctx context.Context, n int64, workers int, work func(k int64) error) e
 	return r.err
 }
 
-// A race is one run of each.
+// A race is one run of Each.
 type race struct {
 	work func(k int64) error
 	ctx  context.Context
@@ -54,7 +52,7 @@ func (r *race) run() {
 		if k >= r.stop.Load() {
 			return
 		}
-		if err := protect(r.work, k); err != nil {
+		if _, err := protect(func() (struct{}, error) { return struct{}{}, r.work(k) }); err != nil {
 			r.fail(k, err)
 		}
 	}
@@ -68,13 +66,4 @@ func (r *race) fail(k int64, err error) {
 		r.at, r.err = k, err
 	}
 	r.stop.Store(0)
-}
-
-func protect(work func(k int64) error, k int64) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &ordered.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return work(k)
 }

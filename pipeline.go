@@ -1,0 +1,174 @@
+package demi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/demi-weights/demi/tensor"
+)
+
+// pipelineFile is the file that makes a directory a pipeline in the sense of
+// diffusers: it names the components, each in a directory of its own.
+const pipelineFile = "model_index.json"
+
+// maxPipeline is the size up to which it is read.
+const maxPipeline = 16 << 20
+
+// A component is a part of a pipeline that has weights. The names of its
+// tensors are those in its files behind its own name and a slash.
+type component struct {
+	name string
+	c    *Checkpoint
+	from int // number of its first tensor in the pipeline
+}
+
+// isPipeline reports whether a directory is a pipeline: it has the file that
+// says so, and no weights of its own.
+func (o *opener) isPipeline(dir string) bool {
+	info, err := o.tree.Stat(o.tree.Join(dir, pipelineFile))
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	weights, err := o.weightsIn(dir)
+	return err == nil && len(weights) == 0
+}
+
+// weightsIn returns the files of a directory that have the name of weights, or
+// of their index.
+func (o *opener) weightsIn(dir string) (names []string, err error) {
+	entries, err := o.tree.ReadDir(dir)
+	for _, e := range entries {
+		if FormatOf(strings.TrimSuffix(e.Name(), indexSuffix)) != "" && !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// openPipeline opens the components that have weights, as one Checkpoint.
+func (o *opener) openPipeline(dir string) (*Checkpoint, error) {
+	names, err := o.componentNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []component
+	fail := func(err error) (*Checkpoint, error) {
+		for _, p := range list {
+			err = errors.Join(err, p.c.Close())
+		}
+		return nil, err
+	}
+	for _, name := range names {
+		c, err := o.open(o.tree.Join(dir, name))
+		if err != nil {
+			return fail(err)
+		}
+		list = append(list, component{name: name, c: c})
+		if c.format != list[0].c.format {
+			return fail(fmt.Errorf("%s: %w: %s is %s and %s is %s", dir, tensor.ErrUnsupported, list[0].name, list[0].c.format, name, c.format))
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %w: none of the components that %s names has weights", dir, tensor.ErrUnsupported, pipelineFile)
+	}
+	c, err := joinComponents(list)
+	if err != nil {
+		return fail(err)
+	}
+	return c, nil
+}
+
+// componentNames returns the names in the pipeline's file that are directories
+// with weights, in order.
+func (o *opener) componentNames(dir string) (names []string, err error) {
+	file := o.tree.Join(dir, pipelineFile)
+	text, err := o.read(file, maxPipeline)
+	if err != nil {
+		return nil, err
+	}
+	var index map[string]json.RawMessage
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, &tensor.FileError{File: file, Offset: -1, Err: fmt.Errorf("%w: %w", tensor.ErrFormat, err)}
+	}
+	for name := range index {
+		if !fs.ValidPath(name) || strings.ContainsAny(name, `/\`) || name == "." {
+			continue
+		}
+		if weights, err := o.weightsIn(o.tree.Join(dir, name)); err == nil && len(weights) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// read returns a small file.
+func (o *opener) read(name string, limit int64) ([]byte, error) {
+	f, err := o.tree.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := o.tree.Stat(name)
+	if err == nil && info.Size() > limit {
+		err = &tensor.FileError{File: name, Offset: -1, Err: fmt.Errorf("%w: %d bytes, the limit is %d", tensor.ErrLimit, info.Size(), limit)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	text := make([]byte, info.Size())
+	n, err := f.ReadAt(text, 0)
+	if n < len(text) {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return text, nil
+}
+
+func joinComponents(list []component) (*Checkpoint, error) {
+	var sources []tensor.Source
+	var layout, sections []Section
+	var warnings []string
+	n := 0
+	for i := range list {
+		p := &list[i]
+		p.from = n
+		n += p.c.Len()
+		sources = append(sources, prefixed(p.name+"/", p.c.src))
+		layout, sections = append(layout, p.c.layout...), append(sections, p.c.sections...)
+		warnings = append(warnings, p.c.warnings...)
+	}
+	src, err := tensor.Join(sources)
+	if err != nil {
+		return nil, err
+	}
+	c := newCheckpoint(src, list[0].c.format, warnings, layout)
+	c.sections, c.components = sections, list
+	return c, nil
+}
+
+// prefixed returns src with a prefix before the names of its tensors.
+func prefixed(prefix string, src tensor.Source) tensor.Source {
+	infos := slices.Clone(src.Tensors())
+	for i := range infos {
+		infos[i].Name = prefix + infos[i].Name
+	}
+	return &prefixedSource{src, infos}
+}
+
+type prefixedSource struct {
+	tensor.Source
+	infos []tensor.Info
+}
+
+func (s *prefixedSource) Tensors() []tensor.Info { return s.infos }
+
+// componentOf returns the component that a tensor of a pipeline belongs to, and
+// its name there.
+func componentOf(name string) (component, own string) {
+	component, own, _ = strings.Cut(name, "/")
+	return component, own
+}
