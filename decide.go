@@ -147,7 +147,7 @@ func (d *decider) settleExact() error {
 		if !t.Undecided {
 			continue
 		}
-		t.Undecided = false
+		t.Undecided, t.scan = false, s
 		to := half
 		if d.plan.Options.Mixed && s.NotBF16 != 0 {
 			to = tensor.F16

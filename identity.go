@@ -28,19 +28,15 @@ type FileIdentity struct {
 	Header string `json:"header"`
 
 	// ModTime is when the file was last written to, in nanoseconds since 1970.
-	// Plans leave it 0: a copy is as good as the file that was planned for.
+	// Plans leave it 0.
 	ModTime int64 `json:"mtime_ns,omitempty"`
 }
 
 // Identity returns the identity of each file, in the order of Sections; none
-// for a Checkpoint that has no files. It reads the headers again: by their
-// paths, or through the open files where those are not the operating system's,
-// which have no ModTime either. A file that is not as large as when it was
+// for a Checkpoint whose files are not the operating system's. It reads the
+// headers again, by the paths. A file that is not as large as when it was
 // opened is tensor.ErrChanged, in a *tensor.FileError.
 func (c *Checkpoint) Identity() (files []FileIdentity, err error) {
-	if len(c.sections) == 0 && len(c.layout) > 0 {
-		return c.identifyOpen()
-	}
 	for i := range c.sections {
 		f, err := c.identify(&c.sections[i])
 		if err != nil {
@@ -51,7 +47,20 @@ func (c *Checkpoint) Identity() (files []FileIdentity, err error) {
 	return files, nil
 }
 
-// identifyOpen is Identity for files that have no path.
+// pins returns the identity of each file as a plan has it: without times, which
+// a copy does not share, and also of files that have no path.
+func (c *Checkpoint) pins() (files []FileIdentity, err error) {
+	if len(c.sections) == 0 {
+		return c.identifyOpen()
+	}
+	files, err = c.Identity()
+	for i := range files {
+		files[i].ModTime = 0
+	}
+	return files, err
+}
+
+// identifyOpen is Identity through the files that are open, without times.
 func (c *Checkpoint) identifyOpen() (files []FileIdentity, err error) {
 	for i, s := range c.layout {
 		f := FileIdentity{Name: path.Base(s.File), Size: s.Size}

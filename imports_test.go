@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"gguf":        {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
 	"": {"tensor", "kernels", "verify", "codec", "format", "safetensors", "gguf",
 		"internal/atomicfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
-	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "internal/cpu", "internal/ordered"},
+	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "internal/atomicfile", "internal/cpu", "internal/ordered"},
 
 	"internal/atomicfile": {},
 	"internal/charlm":     {},

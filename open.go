@@ -58,7 +58,7 @@ func Open(path string, o *OpenOptions) (*Checkpoint, error) {
 // the operating system's.
 //
 // Create takes files such as config.json from beside a checkpoint of Open, not
-// from a file system.
+// from a file system; nor does a store get the headers of such files.
 func OpenFS(fsys fs.FS, name string, o *OpenOptions) (*Checkpoint, error) {
 	if fsys == nil {
 		return nil, fmt.Errorf("open %s: %w: the file system is nil", name, fs.ErrInvalid)

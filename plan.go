@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/kernels"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -32,6 +33,8 @@ type Choice struct {
 	exact bool // Decide saw that every value comes back
 	fits  bool // Decide saw that no value overflows
 	clean bool // Decide saw that no value is NaN
+
+	scan *kernels.Scan // what Decide saw of a candidate for Exact; nil if it did not look
 }
 
 // Converted reports whether the type changes.

@@ -67,11 +67,11 @@ func compileAll(list ...string) (names []*regexp.Regexp) {
 
 // normNames matches the weights of norms, not the matrices of adaptive ones
 // such as norm1.linear.weight of Flux.
-const normNames = `(?i)norm(_?[0-9a-z]+)*\.(weight|bias|scale|gamma|beta)$`
+const normNames = `(?i)norm(_[0-9a-z]+|[0-9]+)*\.(weight|bias|scale|gamma|beta)$`
 
 var llmNames = compileAll(
 	`(^|\.)(e_score_correction_bias|expert_bias)$`,
-	`(^|\.)(gate|router|shared_expert_gate)(\.[a-z]+)?\.(weight|bias)$`,
+	`(^|\.)(gate|shared_expert_gate|[a-z_]*router)(\.[a-z]+)?\.(weight|bias)$`,
 	`(^|[._])sinks?(_bias)?$`,
 	`(^|[._])hc_(attn|ffn|head)_|(^|\.)(attn_hc|ffn_hc|hc_head)\.`,
 	`(^|\.)indexer\.(scorer\.)?weights_proj\.`,

@@ -147,7 +147,7 @@ func TestTruncatedWhileReading(t *testing.T) {
 
 // BenchmarkReadAll reads 256 MiB from the page cache into the same memory again
 // and again: with ReadAll, and beside it with nothing but pread, in blocks of
-// the same size on as many goroutines. rows=… reads the file in many tensors.
+// the same size on as many goroutines. The file has few tensors or many.
 func BenchmarkReadAll(b *testing.B) {
 	const size = 256 << 20
 	for _, tensors := range []int64{8, 4096} {

@@ -225,7 +225,7 @@ func (t *scanTile) extend(lo, hi float64) {
 
 // special notes an element that is not finite, if it is the first.
 func (t *scanTile) special(d tensor.DType, at int, bits uint64) {
-	item := &SpecialItem{t.first + int64(at), "NaN", fmt.Sprintf("%#0*x", 2+d.Bits()/4, bits)}
+	item := &SpecialItem{t.first + int64(at), "NaN", fmt.Sprintf("0x%0*x", d.Bits()/4, bits)}
 	if isNaN(d, bits) {
 		if t.nan == nil {
 			t.nan = item

@@ -3,6 +3,7 @@ package demi
 import (
 	"math"
 	"math/bits"
+	"math/rand/v2"
 
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/kernels"
@@ -28,7 +29,7 @@ func (w *scanWorker) look(t *scanTile, d tensor.DType, p []byte, full bool) {
 		t.look32(tile.Float32s(p))
 		w.distinct(t, p, 4, full)
 	case 16:
-		w.look16(t, d, tile.Uint16s(p))
+		w.look16(t, d, p)
 	default:
 		t.look8(d, p)
 	}
@@ -118,9 +119,10 @@ func (w *scanWorker) distinct(t *scanTile, p []byte, size int, full bool) {
 
 // look16 counts by way of F32 and remembers which patterns there are: range and
 // distinct values follow from those of the whole tensor.
-func (w *scanWorker) look16(t *scanTile, d tensor.DType, h []uint16) {
+func (w *scanWorker) look16(t *scanTile, d tensor.DType, p []byte) {
+	h := tile.Uint16s(p)
 	wide := tile.Float32s(grow(&w.wide, int64(len(h))*4))
-	verify.Widen(wide, d, tile16(h))
+	verify.Widen(wide, d, p)
 	t.F32(wide)
 	if d == tensor.F16 {
 		t.Subnormal = 0 // those are normal as F32
@@ -338,8 +340,8 @@ func quietNaN(d tensor.DType) uint64 {
 }
 
 func isNaN(d tensor.DType, p uint64) bool {
-	if f := smallFloats[d]; f != nil {
-		return f.nan(byte(p))
+	if d.Bits() == 8 {
+		return smallFloats[d].nan(byte(p))
 	}
 	return p&^(1<<(d.Bits()-1)) > infinity(d)
 }
@@ -352,6 +354,7 @@ func isSpecial(d tensor.DType, p uint64) bool {
 // A distinct is a set of up to MaxDistinct patterns. The zero value is empty.
 type distinct struct {
 	slots []uint64 // of a hash table; 0 is free
+	odd   uint64   // a random factor, so that no file can be made to be slow
 	zero  bool     // 0 is in the set
 	list  []uint64 // what is in the set
 }
@@ -375,9 +378,9 @@ func (s *distinct) add(v uint64) bool {
 		return s.note(v)
 	}
 	if s.slots == nil {
-		s.slots = make([]uint64, 1<<distinctBits)
+		s.slots, s.odd = make([]uint64, 1<<distinctBits), rand.Uint64()|1
 	}
-	k := v * 0x9e3779b97f4a7c15 >> (64 - distinctBits)
+	k := v * s.odd >> (64 - distinctBits)
 	for s.slots[k] != 0 {
 		if s.slots[k] == v {
 			return true

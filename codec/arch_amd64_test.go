@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/demi-weights/demi/internal/cpu"
@@ -318,4 +321,60 @@ func TestArchOff(t *testing.T) {
 	require.Zero(t, splitBF16Arch(b, b, b)+splitF16Arch(b, b, b, b)+splitF32Arch(b, b, b, b, b))
 	require.Zero(t, joinBF16Arch(b, b[:group], e)+joinF16Arch(b, b[:group], b, e)+joinF32Arch(b, b[:group], b, b, e))
 	require.Zero(t, widenBF16Arch(f, b[:group], e)+widenF16Arch(f, b[:group], b, e)+widenF32Arch(f, b[:group], b, b, e))
+}
+
+// TestTierSelected: a processor with what a tier needs runs that tier, as Linux
+// tells where internal/cpu does not look.
+func TestTierSelected(t *testing.T) {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		t.Skip("no list of features here")
+	}
+	_, line, _ := strings.Cut(string(info), "\nflags")
+	line, _, _ = strings.Cut(line, "\n")
+	has := func(features ...string) bool {
+		for _, f := range features {
+			if !slices.Contains(strings.Fields(line), f) {
+				return false
+			}
+		}
+		return true
+	}
+	want := cpu.Generic
+	if has("avx2", "f16c", "fma", "popcnt", "bmi2") {
+		want = cpu.AVX2
+		if has("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi", "avx512_vbmi2") {
+			want = cpu.AVX512
+		}
+	}
+	require.Equal(t, want, cpu.Best())
+}
+
+// TestTiersAgree: every tier stores the same bytes, and decodes what is stored,
+// where tiles and what is stored end at guard pages.
+func TestTiersAgree(t *testing.T) {
+	in, out, codes := newRoom(t), newRoom(t), newRoom(t)
+	e, d := NewEncoder(), NewDecoder()
+	tiles := 0
+	for _, c := range cases(t) {
+		src := in.take(len(c.src), 0)
+		copy(src, c.src)
+		limit(t, cpu.Generic)
+		want, id := e.Encode(nil, src, c.elem, Fast)
+		stored := codes.take(len(want), 0)
+		copy(stored, want)
+		wide := d.floats(t, src, stored, c.elem, id)
+		for _, tier := range cpu.Tiers() {
+			limit(t, tier)
+			got, gotID := e.Encode(nil, src, c.elem, Fast)
+			require.Equal(t, id, gotID, "%s: %s, %v", tier, c.name, c.elem)
+			require.True(t, bytes.Equal(want, got), "%s: %s, %v", tier, c.name, c.elem)
+			dst := out.take(len(src), 0)
+			require.NoError(t, d.Decode(dst, stored, c.elem, id), "%s: %s, %v", tier, c.name, c.elem)
+			require.True(t, bytes.Equal(src, dst), "%s: %s, %v", tier, c.name, c.elem)
+			require.Equal(t, wide, d.floats(t, src, stored, c.elem, id), "%s: %s, %v", tier, c.name, c.elem)
+		}
+		tiles++
+	}
+	t.Logf("%d tiles, tiers %v", tiles, cpu.Tiers())
 }

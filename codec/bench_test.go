@@ -2,6 +2,7 @@ package codec
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/demi-weights/demi/internal/cpu"
@@ -98,6 +99,51 @@ func benchHuff0(b *testing.B, src []byte) {
 			require.NoError(b, err)
 		})
 	})
+}
+
+// BenchmarkSets encodes and decodes whole sets, tile after tile, from DRAM
+// where they do not fit the cache: what interop/python/codec_peers.py measures
+// of others, on the same values.
+func BenchmarkSets(b *testing.B) {
+	for name, values := range map[string]func() set{
+		"synthetic":           func() set { return synthetic(18, 512, 2048) }, // 252 MiB of BF16
+		"esrgan_thick_x2":     func() set { return optional(b, "esrgan_thick_x2") },
+		"human_mobilefacenet": func() set { return optional(b, "human_mobilefacenet") },
+	} {
+		tiles := values().tiles(BF16)
+		if len(tiles) == 0 {
+			continue // those files are not part of the repository
+		}
+		raw, stored := 0, 0
+		e, d := NewEncoder(), NewDecoder()
+		out, ids := make([][]byte, len(tiles)), make([]ID, len(tiles))
+		for i, src := range tiles {
+			out[i], ids[i] = e.Encode(nil, src, BF16, Fast)
+			raw, stored = raw+len(src), stored+len(out[i])
+		}
+		scratch := make([]byte, 0, 1<<18)
+		b.Run("do=encode/set="+name, func(b *testing.B) {
+			loop(b, raw, func() {
+				for _, src := range tiles {
+					e.Encode(scratch, src, BF16, Fast)
+				}
+			})
+			report(b, raw, func() int { return stored })
+		})
+		dst := make([]byte, raw)
+		b.Run("do=decode/set="+name, func(b *testing.B) {
+			loop(b, raw, func() {
+				at := 0
+				for i := range out {
+					n := len(tiles[i])
+					require.NoError(b, d.Decode(dst[at:at+n], out[i], BF16, ids[i]))
+					at += n
+				}
+			})
+		})
+		src := slices.Concat(tiles...)
+		b.Run("do=memcpy/set="+name, func(b *testing.B) { loop(b, raw, func() { copy(dst, src) }) })
+	}
 }
 
 // loop runs f until the benchmark has enough, the first time for nothing.

@@ -2,6 +2,8 @@
 
 package codec
 
+import "github.com/demi-weights/demi/internal/cpu"
+
 // joinBF16Arch decodes the last level of the exponents and joins them in one
 // go. Plain exponents are rare.
 func joinBF16Arch(dst, low []byte, e *stream) int {
@@ -9,9 +11,19 @@ func joinBF16Arch(dst, low []byte, e *stream) int {
 	if n == 0 || e.level == nil {
 		return 0
 	}
+	used := 0
+	if cpu.HasAVX512 {
+		used = joinBF16x512(dst, low, e, n)
+	} else {
+		used = joinBF16x256(dst, low, e, n)
+	}
+	e.take(wordBytes(n, e.level.width), used)
+	return n
+}
+
+func joinBF16x256(dst, low []byte, e *stream, n int) (used int) {
 	l := e.level
 	t := symbolTable(&l.table, l.width, l.open())
-	var used int
 	switch l.width {
 	case 1:
 		used = joinBF16w1x256(&dst[0], &low[0], &e.words[0], n, l.open(), &t, &e.escapes[0])
@@ -22,8 +34,7 @@ func joinBF16Arch(dst, low []byte, e *stream) int {
 	default:
 		used = joinBF16w4x256(&dst[0], &low[0], &e.words[0], n, l.open(), &t, &e.escapes[0])
 	}
-	e.take(wordBytes(n, l.width), used)
-	return n
+	return used
 }
 
 //go:noescape

@@ -2,6 +2,8 @@
 
 package codec
 
+import "github.com/demi-weights/demi/internal/cpu"
+
 // compress has, for every byte of 8 bits, the shuffle that moves the bytes of a
 // vector where the bits are to its start. Kernels load 16 bytes of it.
 //
@@ -23,7 +25,9 @@ func newCompress() (t [256 + 1][8]byte) {
 }
 
 func encodeLevelArch(words, escapes, src []byte, width int, open uint64, codes *codebook) (n, used int) {
-	n = groups(len(src))
+	if n = groups(len(src)); n > 0 && cpu.HasAVX512 {
+		return encode512(words, escapes, src, width, n, open, codes)
+	}
 	var symbols [15][32]byte
 	if n == 0 || !codeSymbols(&symbols, codes, width) {
 		return 0, 0

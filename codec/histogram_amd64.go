@@ -2,6 +2,8 @@
 
 package codec
 
+import "github.com/demi-weights/demi/internal/cpu"
+
 const (
 	counted    = 12   // symbols that the kernel counts
 	countPiece = 4096 // symbols at once: its counts are bytes, by 32 places
@@ -20,7 +22,12 @@ func histogramArch(counts *histogram, src []byte) int {
 	var sums [counted][4]uint64
 	var rest [countPiece + slack]byte
 	for i := 0; i < n; i += countPiece {
-		used := count12x256(&sums, &rest[0], &src[i], min(countPiece, n-i), &symbols)
+		piece, used := min(countPiece, n-i), 0
+		if cpu.HasAVX512 {
+			used = count12x512(&sums, &rest[0], &src[i], piece, &symbols)
+		} else {
+			used = count12x256(&sums, &rest[0], &src[i], piece, &symbols)
+		}
 		for c, s := range sums {
 			counts[symbols[c][0]] += uint32(s[0] + s[1] + s[2] + s[3])
 		}

@@ -38,6 +38,9 @@ func decodeLevelArch(dst, words []byte, width int, open uint64, table *[16]byte,
 	if n = groups(len(dst)); n == 0 {
 		return 0, 0
 	}
+	if cpu.HasAVX512 {
+		return n, decode512(dst, words, width, n, open, table, escapes)
+	}
 	t := symbolTable(table, width, open)
 	switch width {
 	case 1:

@@ -2,9 +2,13 @@
 
 package codec
 
+import "github.com/demi-weights/demi/internal/cpu"
+
 func splitBF16Arch(low, exp, src []byte) int {
 	n := groups(len(src) / 2)
-	if n > 0 {
+	if n > 0 && cpu.HasAVX512 {
+		splitBF16x512(&low[0], &exp[0], &src[0], n)
+	} else if n > 0 {
 		splitBF16x256(&low[0], &exp[0], &src[0], n)
 	}
 	return n
@@ -12,7 +16,9 @@ func splitBF16Arch(low, exp, src []byte) int {
 
 func splitF16Arch(low, high, exp, src []byte) int {
 	n := groups(len(src) / 2)
-	if n > 0 {
+	if n > 0 && cpu.HasAVX512 {
+		splitF16x512(&low[0], &high[0], &exp[0], &src[0], n)
+	} else if n > 0 {
 		splitF16x256(&low[0], &high[0], &exp[0], &src[0], n)
 	}
 	return n
@@ -20,21 +26,27 @@ func splitF16Arch(low, high, exp, src []byte) int {
 
 func splitF32Arch(high, mid, low, exp, src []byte) int {
 	n := groups(len(src) / 4)
-	if n > 0 {
+	if n > 0 && cpu.HasAVX512 {
+		splitF32x512(&high[0], &mid[0], &low[0], &exp[0], &src[0], n)
+	} else if n > 0 {
 		splitF32x256(&high[0], &mid[0], &low[0], &exp[0], &src[0], n)
 	}
 	return n
 }
 
-var zeros [32]byte
+var zeros [turn]byte
 
-// from returns a plane from element i on, and how far 32 elements of it are
-// from the next. A plane of zeros is nil.
+// from returns a plane from element i on, and how far the elements of a kernel's
+// turn are from those of the next, 64 of them for AVX-512 and 32 for AVX2. A
+// plane of zeros is nil.
 func from(plane []byte, i int) (p *byte, step int) {
 	if plane == nil {
 		return &zeros[0], 0
 	}
-	return &plane[i], len(zeros)
+	if cpu.HasAVX512 {
+		return &plane[i], turn
+	}
+	return &plane[i], turn / 2
 }
 
 // The joins below decode the exponents a chunk at a time: to write them to the
@@ -46,7 +58,11 @@ func joinF16Arch(dst, low, high []byte, e *stream) int {
 	for i := 0; i < n; i += chunk {
 		exp := e.next(buf[:], min(chunk, n-i))
 		h, step := from(high, i)
-		joinF16x256(&dst[2*i], &low[i], h, &exp[0], len(exp), step)
+		if cpu.HasAVX512 {
+			joinF16x512(&dst[2*i], &low[i], h, &exp[0], len(exp), step)
+		} else {
+			joinF16x256(&dst[2*i], &low[i], h, &exp[0], len(exp), step)
+		}
 	}
 	return n
 }
@@ -58,7 +74,11 @@ func joinF32Arch(dst, high, mid, low []byte, e *stream) int {
 		exp := e.next(buf[:], min(chunk, n-i))
 		m, midStep := from(mid, i)
 		l, lowStep := from(low, i)
-		joinF32x256(&dst[4*i], &high[i], m, l, &exp[0], len(exp), midStep, lowStep)
+		if cpu.HasAVX512 {
+			joinF32x512(&dst[4*i], &high[i], m, l, &exp[0], len(exp), midStep, lowStep)
+		} else {
+			joinF32x256(&dst[4*i], &high[i], m, l, &exp[0], len(exp), midStep, lowStep)
+		}
 	}
 	return n
 }
@@ -68,7 +88,11 @@ func widenBF16Arch(dst []float32, low []byte, e *stream) int {
 	var buf [chunk + slack]byte
 	for i := 0; i < n; i += chunk {
 		exp := e.next(buf[:], min(chunk, n-i))
-		widenBF16x256(&dst[i], &low[i], &exp[0], len(exp))
+		if cpu.HasAVX512 {
+			widenBF16x512(&dst[i], &low[i], &exp[0], len(exp))
+		} else {
+			widenBF16x256(&dst[i], &low[i], &exp[0], len(exp))
+		}
 	}
 	return n
 }
@@ -79,7 +103,11 @@ func widenF16Arch(dst []float32, low, high []byte, e *stream) int {
 	for i := 0; i < n; i += chunk {
 		exp := e.next(buf[:], min(chunk, n-i))
 		h, step := from(high, i)
-		widenF16x256(&dst[i], &low[i], h, &exp[0], len(exp), step)
+		if cpu.HasAVX512 {
+			widenF16x512(&dst[i], &low[i], h, &exp[0], len(exp), step)
+		} else {
+			widenF16x256(&dst[i], &low[i], h, &exp[0], len(exp), step)
+		}
 	}
 	return n
 }
@@ -91,7 +119,11 @@ func widenF32Arch(dst []float32, high, mid, low []byte, e *stream) int {
 		exp := e.next(buf[:], min(chunk, n-i))
 		m, midStep := from(mid, i)
 		l, lowStep := from(low, i)
-		widenF32x256(&dst[i], &high[i], m, l, &exp[0], len(exp), midStep, lowStep)
+		if cpu.HasAVX512 {
+			widenF32x512(&dst[i], &high[i], m, l, &exp[0], len(exp), midStep, lowStep)
+		} else {
+			widenF32x256(&dst[i], &high[i], m, l, &exp[0], len(exp), midStep, lowStep)
+		}
 	}
 	return n
 }

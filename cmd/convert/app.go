@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -56,7 +58,9 @@ to the bit when it is widened again.`
 	explicit := convertCommand(a)
 	explicit.Use = "convert SRC DST"
 	explicit.Short = "The same as demi SRC DST, for a SRC named like a command"
-	c.AddCommand(explicit, inspectCommand(a), verifyCommand(a))
+	c.AddCommand(explicit, planCommand(a), inspectCommand(a), verifyCommand(a))
+	c.AddCommand(manCommand(c))
+	completeFlags(c)
 	return c
 }
 
@@ -69,7 +73,7 @@ func (a *app) addFlags(c *cobra.Command) {
 	f.BoolVar(&a.lenient, "lenient", false, "accept trailing bytes and unknown element types, and say so")
 	f.IntVarP(&a.workers, "jobs", "j", 0, "goroutines that work (default twice the processors, at most 8)")
 	f.StringVar(&a.memory, "max-memory", "", "limit of all buffers, such as 64MiB")
-	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto (in a terminal), plain, none")
+	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto (in a terminal), plain, json (a line each), none")
 	f.StringVar(&a.tier, "cpu", "", "force a tier of kernels: generic, avx2, avx512, neon")
 	f.Lookup("cpu").Hidden = true
 }
@@ -80,10 +84,8 @@ func (a *app) start() error {
 	if err := cpu.Limit(a.tier); err != nil {
 		return usageError{err}
 	}
-	switch a.progress {
-	case "auto", "plain", "none":
-	default:
-		return usagef("unknown --progress %q (auto, plain, none)", a.progress)
+	if !slices.Contains(progressModes, a.progress) {
+		return usagef("unknown --progress %q (%s)", a.progress, strings.Join(progressModes, ", "))
 	}
 	if a.workers < 0 || a.workers > 4096 {
 		return usagef("-j %d is not a number of workers", a.workers)
@@ -104,7 +106,7 @@ func (a *app) warn(texts []string) {
 // fail reports an error and returns its exit code.
 func (a *app) fail(err error) int {
 	class := classify(err)
-	if !errors.Is(err, errViolated) && !errors.Is(err, syscall.EPIPE) { // who has closed the pipe does not want to hear of it
+	if (a.quiet && !a.json || !errors.Is(err, errViolated)) && !errors.Is(err, syscall.EPIPE) { // who has closed the pipe does not want to hear of it
 		fmt.Fprintln(a.stderr, "demi:", err)
 		var panicked *ordered.PanicError
 		if errors.As(err, &panicked) {

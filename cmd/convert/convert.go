@@ -18,6 +18,8 @@ import (
 // convertFlags are the flags of a conversion, as text.
 type convertFlags struct {
 	dtype, round, overflow, subnormals, to string
+	onNaN, preset, plan                    string
+	mixed                                  bool
 	seed                                   uint64
 	keep                                   []string
 	pure, force, containerOnly, canonical  bool
@@ -25,7 +27,8 @@ type convertFlags struct {
 	level                                  string
 	align                                  int64
 	dryRun, restore, single, keepConfig    bool
-	ifExists                               string
+	ifExists, report                       string
+	verify                                 bool
 }
 
 func convertCommand(a *app) *cobra.Command {
@@ -41,9 +44,12 @@ func convertCommand(a *app) *cobra.Command {
 	fs.StringVar(&f.round, "round", "nearest-even", "rounding: "+strings.Join(kernels.Roundings(), ", "))
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of stochastic rounding")
 	fs.StringVar(&f.overflow, "on-overflow", "ieee", "values beyond the range: ieee, saturate, error, keep (the tensor as it is)")
+	fs.StringVar(&f.onNaN, "on-nan", "keep", "NaN in a tensor whose type changes: keep, error (nothing is written)")
 	fs.StringVar(&f.subnormals, "subnormals", "keep", "results that are subnormal in the new type: keep, flush (to zero)")
 	fs.StringArrayVar(&f.keep, "keep", nil, "rule regex=type for tensor names; may be repeated, the first match wins")
+	fs.StringVar(&f.preset, "preset", demi.NoPreset, "rules for a kind of model, which come after those of --keep: "+presetNames())
 	fs.BoolVar(&f.pure, "pure", false, "cast every floating-point tensor, without exceptions")
+	fs.BoolVar(&f.mixed, "mixed", false, "exact: BF16 or F16 for each tensor, whichever holds its values, not one of them for all")
 	fs.StringVar(&f.to, "to", "", "format of the output: safetensors, gguf, demi (default by the extension of DST, else that of SRC)")
 	fs.BoolVar(&f.containerOnly, "container-only", false, "allow safetensors <-> GGUF, which leaves tensor names and layouts as they are")
 	fs.BoolVar(&f.canonical, "canonical", false, "lay safetensors out as the reference implementation does")
@@ -55,6 +61,9 @@ func convertCommand(a *app) *cobra.Command {
 	fs.StringVar(&f.ifExists, "if-exists", "error", "when DST exists: error, skip (if it was made by the same command under skip), replace")
 	fs.BoolVarP(&f.force, "force", "f", false, "the same as --if-exists replace")
 	fs.BoolVar(&f.restore, "restore", false, "write the files again that the store SRC was made from with --dtype keep, byte for byte")
+	fs.StringVar(&f.plan, "plan", "", "carry out a plan that demi plan --json has printed, instead of the options of a new one")
+	fs.BoolVar(&f.verify, "verify", false, "read the output again and compare it with the source")
+	addReport(fs, &f.report)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the plan and write nothing")
 	return c
 }
@@ -108,6 +117,8 @@ func (f *convertFlags) options(dst string) (o demi.Options, err error) {
 		check(e)
 	}
 	o.Seed, o.Pure, o.ContainerOnly, o.Canonical = f.seed, f.pure, f.containerOnly, f.canonical
+	o.Mixed, o.Preset, o.OnNaN = f.mixed, f.preset, demi.NaNPolicy(f.onNaN)
+	check(o.Validate())
 	return o, err
 }
 
@@ -160,13 +171,18 @@ type job struct {
 	options  demi.Options
 	create   demi.CreateOptions
 	run      demi.RunOptions
+	verify   bool
+	report   string
 }
 
 // toStdout is the DST that means standard output.
 const toStdout = "-"
 
 func (a *app) newJob(f *convertFlags, src, dst string) (j *job, err error) {
-	j = &job{src: src, dst: dst}
+	j = &job{src: src, dst: dst, verify: f.verify, report: f.report}
+	if err = j.check(f); err != nil {
+		return nil, err
+	}
 	if j.options, err = f.options(dst); err != nil {
 		return nil, err
 	}
@@ -178,10 +194,24 @@ func (a *app) newJob(f *convertFlags, src, dst string) (j *job, err error) {
 	if j.run, err = a.runOptions(); err != nil {
 		return nil, err
 	}
+	if m := j.run.MaxMemory; j.verify && m > 0 && m < recheckMemory {
+		return nil, usagef("--verify needs a --max-memory of 2MiB or more")
+	}
 	if dst == toStdout {
 		err = a.reserveStdout()
 	}
 	return j, err
+}
+
+// check refuses what does not go together.
+func (j *job) check(f *convertFlags) error {
+	switch {
+	case j.verify && j.dst == toStdout:
+		return usagef("--verify and an output to stdout do not go together: it cannot be read again")
+	case f.dryRun && (j.verify || j.report != ""):
+		return usagef("--verify and --report are for a conversion, not for a plan")
+	}
+	return checkReport(j.report, j.dst, j.src, f.plan)
 }
 
 // reserveStdout keeps stdout for the output.
@@ -197,6 +227,9 @@ func (a *app) reserveStdout() error {
 }
 
 func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) error {
+	if err := f.checkPlan(cmd.Flags()); err != nil {
+		return err
+	}
 	j, err := a.newJob(f, src, dst)
 	if err != nil {
 		return err
@@ -209,7 +242,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if f.restore {
 		return a.restore(cmd, c, j)
 	}
-	p, err := demi.NewPlan(c, j.options)
+	p, err := f.newPlan(c, j.options)
 	if err != nil {
 		return err
 	}
@@ -228,6 +261,9 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if err != nil {
 		return err
 	}
+	if unscanned(cmd.Flags()) {
+		return a.reportPlan(c, p)
+	}
 	meter := a.newMeter(&j.run)
 	defer meter.stop()
 	if err := p.Decide(cmd.Context(), c, &j.run); err != nil {
@@ -235,14 +271,14 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	if f.dryRun {
 		meter.stop()
-		return a.reportPlan(p)
+		return a.reportPlan(c, p)
 	}
 	records, err := demi.Convert(cmd.Context(), c, sink, p, &j.run)
 	if err != nil {
 		return err
 	}
 	meter.stop()
-	return a.reportConversion(c, p, records, src, dst)
+	return a.reportConversion(cmd.Context(), c, p, records, j)
 }
 
 func (a *app) sink(j *job, p *demi.Plan, c *demi.Checkpoint) (tensor.Sink, error) {

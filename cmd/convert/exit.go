@@ -86,7 +86,7 @@ func classify(err error) class {
 		return classUsage
 	case is(fs.ErrExist):
 		return classExists
-	case is(errViolated, demi.ErrOverflow):
+	case is(errViolated, errFault, demi.ErrOverflow, demi.ErrNaN):
 		return classLimit
 	case fileError(err) != nil && is(tensor.ErrLimit):
 		return classInput

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,7 +37,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines,
+			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines, "poke": poke,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -71,6 +73,24 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	_, err := fmt.Sscan(args[1], &n)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// poke FILE OFFSET HEX writes bytes into a file; a negative offset counts from
+// its end.
+func poke(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: poke FILE OFFSET HEX")
+	}
+	raw, err := hex.DecodeString(args[2])
+	ts.Check(err)
+	text := []byte(ts.ReadFile(args[0]))
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if at < 0 {
+		at += len(text)
+	}
+	copy(text[at:], raw)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o666))
 }
 
 // json FILE PATH WANT compares one value of a JSON document, at a path such as

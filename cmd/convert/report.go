@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -25,42 +25,26 @@ const documentVersion = 1
 
 // A document is what a conversion or a comparison prints as JSON.
 type document struct {
-	Version  int              `json:"version"`
-	Command  string           `json:"command"`
-	Program  string           `json:"program"`
-	Options  *optionsDocument `json:"options,omitempty"`
-	Inputs   []demi.Section   `json:"inputs"`
-	Outputs  []demi.Section   `json:"outputs"`
-	Summary  *verify.Summary  `json:"summary"`
-	Tensors  []verify.Row     `json:"tensors"`
-	Problems []verify.Problem `json:"problems,omitempty"`
-	Warnings []string         `json:"warnings,omitempty"`
-	Seconds  float64          `json:"seconds"`
+	Version  int               `json:"version"`
+	Command  string            `json:"command"`
+	Program  string            `json:"program"`
+	Options  *demi.PlanOptions `json:"options,omitempty"`
+	Inputs   []demi.Section    `json:"inputs"`
+	Outputs  []demi.Section    `json:"outputs"`
+	Summary  *verify.Summary   `json:"summary"`
+	Tensors  []verify.Row      `json:"tensors"`
+	Verified bool              `json:"verified,omitempty"` // the output has been read again
+	Savings  []demi.Saving     `json:"savings,omitempty"`  // of narrower types, when exact has found none
+	Problems []verify.Problem  `json:"problems,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
+	Seconds  float64           `json:"seconds"`
+
+	records []tensor.Record
 }
 
-type optionsDocument struct {
-	Target     string   `json:"dtype"`
-	Rounding   string   `json:"round"`
-	Overflow   string   `json:"on_overflow"`
-	Subnormals string   `json:"subnormals"`
-	Seed       uint64   `json:"seed"`
-	Rules      []string `json:"keep,omitempty"`
-	Pure       bool     `json:"pure"`
-	Format     string   `json:"to"`
-}
-
-func newOptionsDocument(o demi.Options) *optionsDocument {
-	d := &optionsDocument{
-		Target: string(o.Target), Rounding: o.Rounding.String(), Overflow: string(o.Overflow),
-		Subnormals: "keep", Seed: o.Seed, Pure: o.Pure, Format: string(o.Format),
-	}
-	if o.Flush {
-		d.Subnormals = "flush"
-	}
-	for _, r := range o.Rules {
-		d.Rules = append(d.Rules, r.String())
-	}
-	return d
+func newOptionsDocument(o demi.Options) *demi.PlanOptions {
+	d := o.Text()
+	return &d
 }
 
 // A failure is what --json prints of an error.
@@ -91,13 +75,6 @@ func (a *app) writeFailure(err error, c class) {
 	a.writeJSON(failure{documentVersion, f})
 }
 
-func (a *app) writeJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	return enc.Encode(v)
-}
-
 // print writes to stdout and remembers the first error.
 func (a *app) print(s string) {
 	if _, err := io.WriteString(a.text, s); err != nil && a.outErr == nil {
@@ -122,37 +99,70 @@ func program() string {
 	return "demi"
 }
 
-func (a *app) reportConversion(c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, src, dst string) error {
-	summary := verify.Summarize(records)
-	if dst == toStdout {
-		if !a.quiet {
-			a.printSummary(summary, records)
-		}
-		return nil
+func (a *app) reportConversion(ctx context.Context, c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, j *job) error {
+	d := &document{
+		Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
+		Inputs: c.Sections(), Summary: verify.Summarize(records), Tensors: verify.Rows(records),
+		Savings: p.Savings(), Warnings: c.Warnings(), records: records,
 	}
-	dst = outputOf(dst)
+	if j.dst == toStdout {
+		if !a.quiet {
+			a.printSummary(d.Summary, records)
+		}
+		d.Seconds = time.Since(a.started).Seconds()
+		return writeReport(j.report, d)
+	}
+	dst := outputOf(j.dst)
 	out, err := demi.Open(dst, &demi.OpenOptions{Lenient: a.lenient})
 	if err != nil {
 		return fmt.Errorf("the output was written, but: %w", err)
 	}
 	defer out.Close()
-	if a.json {
-		return a.writeJSON(document{
-			Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
-			Inputs: c.Sections(), Outputs: out.Sections(), Summary: summary, Tensors: verify.Rows(records),
-			Warnings: c.Warnings(), Seconds: time.Since(a.started).Seconds(),
-		})
+	if j.verify {
+		if err := recheck(ctx, c, out, p, records, j.run); err != nil {
+			return err
+		}
 	}
+	d.Verified, d.Outputs, d.Seconds = j.verify, out.Sections(), time.Since(a.started).Seconds()
+	if err := writeReport(j.report, d); err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(d)
+	}
+	return a.printConversion(c, out, j.src, dst, d)
+}
+
+func (a *app) printConversion(c, out *demi.Checkpoint, src, dst string, d *document) error {
 	if a.quiet {
 		return nil
 	}
 	if a.verbose {
-		a.table(records)
+		a.table(d.records)
 	}
 	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", src, c.Format(), c.Len(), formatBytes(fileBytes(c))))
 	a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", dst, out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
-	a.printSummary(summary, records)
+	a.printSummary(d.Summary, d.records)
+	a.printSavings(d.Savings, d.Summary.BytesIn)
+	if d.Verified {
+		a.print("verified: the output was read again, and it is what was written\n")
+	}
 	return a.outErr
+}
+
+// printSavings says what narrower types would do where exact did nothing.
+func (a *app) printSavings(list []demi.Saving, total int64) {
+	if len(list) > 0 {
+		a.print("exact: nothing can shrink without a change of values\n")
+	}
+	for _, s := range list {
+		text := fmt.Sprintf("  --dtype %-4s would save %s, change %s of the values", strings.ToLower(s.Type.String()),
+			verify.Percent(s.Bytes, total), verify.Percent(s.Changed, s.Values))
+		if s.Beyond > 0 {
+			text += fmt.Sprintf(", %s beyond its range", comma(s.Beyond))
+		}
+		a.print(text + "\n")
+	}
 }
 
 // outputOf returns what to open for an output: DST itself, or the set that took
@@ -195,6 +205,9 @@ func (a *app) reportFiles(command string, skipped bool, files []string, text str
 }
 
 func (a *app) reportSkip(j *job) error {
+	if j.report != "" {
+		a.warn([]string{j.report + " is not written: there was no conversion to report"})
+	}
 	return a.reportFiles("convert", true, []string{j.dst}, fmt.Sprintf("%s: it is there already, made by the same command\n", j.dst))
 }
 
@@ -257,16 +270,20 @@ func (a *app) table(records []tensor.Record) {
 	}
 	var b strings.Builder
 	verify.WriteTable(&b, clean)
-	a.print(b.String())
+	a.print(fitText(b.String(), a.width()))
 }
 
-func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Record, problems []verify.Problem) error {
+func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Record, problems []verify.Problem, report string) error {
 	summary := verify.Summarize(records)
+	d := &document{
+		Version: documentVersion, Command: "verify", Program: program(), Inputs: ref.Sections(), Outputs: got.Sections(),
+		Summary: summary, Tensors: verify.Rows(records), Problems: problems, Seconds: time.Since(a.started).Seconds(), records: records,
+	}
+	if err := writeReport(report, d); err != nil {
+		return err
+	}
 	if a.json {
-		return a.writeJSON(document{
-			Version: documentVersion, Command: "verify", Program: program(), Inputs: ref.Sections(), Outputs: got.Sections(),
-			Summary: summary, Tensors: verify.Rows(records), Problems: problems, Seconds: time.Since(a.started).Seconds(),
-		})
+		return a.writeJSON(d)
 	}
 	if a.quiet {
 		return nil
@@ -279,43 +296,33 @@ func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Recor
 	return a.outErr
 }
 
-// A planDocument is what --dry-run prints as JSON.
-type planDocument struct {
-	Version int              `json:"version"`
-	Command string           `json:"command"`
-	Options *optionsDocument `json:"options"`
-	In      int64            `json:"bytes_in"`
-	Out     int64            `json:"bytes_out"`
-	Tensors []plannedTensor  `json:"tensors"`
-}
-
-type plannedTensor struct {
-	Name   string  `json:"name"`
-	From   string  `json:"from"`
-	To     string  `json:"to"`
-	Shape  []int64 `json:"shape"`
-	In     int64   `json:"bytes_in"`
-	Out    int64   `json:"bytes_out"`
-	Reason string  `json:"reason"`
-}
-
-func (a *app) reportPlan(p *demi.Plan) error {
-	in, out := p.Bytes()
-	d := planDocument{Version: documentVersion, Command: "plan", Options: newOptionsDocument(p.Options), In: in, Out: out}
-	for _, t := range p.Tensors {
-		d.Tensors = append(d.Tensors, plannedTensor{t.In.Name, t.In.TypeName(), t.Out.TypeName(), t.In.Shape, t.In.Size, t.Out.Size, t.Reason})
+func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {
+	d, err := p.Document(c)
+	if err != nil {
+		return err
 	}
 	if a.json {
 		return a.writeJSON(d)
+	}
+	if a.verbose {
+		a.print(presetText(d.Options.Preset))
 	}
 	t := table.NewWriter()
 	t.SetStyle(verify.PlainStyle())
 	t.AppendHeader(table.Row{"tensor", "from", "to", "bytes", "reason"})
 	t.SetColumnConfigs(verify.RightAlign(4))
 	for _, x := range d.Tensors {
-		t.AppendRow(table.Row{printable(x.Name), x.From, x.To, x.Out, printable(x.Reason)})
+		to := x.To
+		if x.Undecided {
+			to = "?"
+		}
+		t.AppendRow(table.Row{printable(x.Name), printable(x.From), printable(to), x.Out, printable(x.Reason)})
 	}
 	a.print(verify.Render(t))
-	a.print(fmt.Sprintf("%s in, %s out (%s); nothing has been written\n", formatBytes(in), formatBytes(out), verify.Percent(out, in)))
+	out := fmt.Sprintf("%s out (%s)", formatBytes(d.Out), verify.Percent(d.Out, d.In))
+	if d.Least != nil {
+		out = fmt.Sprintf("%s to %s out, %d tensors undecided", formatBytes(*d.Least), formatBytes(*d.Most), p.Undecided())
+	}
+	a.print(fmt.Sprintf("%s in, %s; nothing has been written\n", formatBytes(d.In), out))
 	return a.outErr
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func verifyCommand(a *app) *cobra.Command {
-	var round string
+	var round, report string
 	c := &cobra.Command{
 		Use:   "verify REF GOT",
 		Short: "Measure GOT against REF, tensor by tensor",
@@ -20,16 +20,20 @@ in, and prints the error of every tensor. Differing values are a result, not a
 failure; the exit code is 1 if tensors are missing, additional or of another
 shape, or if stored bytes that are not floating-point values differ.`,
 		Args: exactArgs("REF GOT", 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.verify(cmd, args[0], args[1], round) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.verify(cmd, args[0], args[1], round, report) },
 	}
 	c.Flags().StringVar(&round, "round", "nearest-even", "how GOT was rounded, which decides what counts as overflow")
+	addReport(c.Flags(), &report)
 	return c
 }
 
-func (a *app) verify(cmd *cobra.Command, refPath, gotPath, round string) error {
+func (a *app) verify(cmd *cobra.Command, refPath, gotPath, round, report string) error {
 	r, err := kernels.ParseRounding(round)
 	if err != nil {
 		return usageError{err}
+	}
+	if err := checkReport(report, "", refPath, gotPath); err != nil {
+		return err
 	}
 	ref, err := a.open(refPath)
 	if err != nil {
@@ -52,11 +56,11 @@ func (a *app) verify(cmd *cobra.Command, refPath, gotPath, round string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.reportComparison(ref, got, records, problems); err != nil {
+	if err := a.reportComparison(ref, got, records, problems, report); err != nil {
 		return err
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("%w: %d problems", errViolated, len(problems))
+		return fmt.Errorf("%w: %d problems, the first: tensor %q: %s", errViolated, len(problems), problems[0].Tensor, problems[0].Text)
 	}
 	return nil
 }

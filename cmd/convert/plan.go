@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/demi-weights/demi"
+)
+
+// planCommand is a conversion that stops at the plan.
+func planCommand(a *app) *cobra.Command {
+	c := convertCommand(a)
+	c.Use = "plan SRC DST"
+	c.Short = "Print what a conversion would do, and write nothing"
+	c.Long = `demi plan prints what demi SRC DST with the same flags would do: the type of each
+tensor, why, and the bytes. It reads the values where they decide.
+
+With --json it is a document that demi SRC DST --plan FILE carries out, if SRC
+still has the same names, sizes and headers.`
+	c.Example = `  demi plan model.safetensors out.safetensors --dtype bf16 --preset llm
+  demi plan model.safetensors out.safetensors --json > plan.json
+  demi model.safetensors out.safetensors --plan plan.json`
+	f := c.Flags()
+	f.Bool(noScan, false, "read headers alone, and leave undecided what the values decide")
+	f.Lookup("dry-run").Hidden = true
+	if err := f.Set("dry-run", "true"); err != nil {
+		panic(err) // a boolean flag takes "true"
+	}
+	return c
+}
+
+const noScan = "no-scan"
+
+// unscanned tells whether the values are not to be read; only plan has the flag.
+func unscanned(f *pflag.FlagSet) bool {
+	on, err := f.GetBool(noScan)
+	return err == nil && on
+}
+
+// planned are the flags whose values are in a plan.
+var planned = []string{
+	"dtype", "round", "seed", "on-overflow", "on-nan", "subnormals", "keep", "preset", "pure", "mixed", "to",
+	"container-only", "canonical",
+}
+
+// checkPlan refuses flags that a plan has a say in.
+func (f *convertFlags) checkPlan(set *pflag.FlagSet) error {
+	if !set.Changed("plan") {
+		return nil
+	}
+	var both []string
+	for _, name := range planned {
+		if set.Changed(name) {
+			both = append(both, "--"+name)
+		}
+	}
+	if len(both) > 0 {
+		return usagef("%s and --plan do not go together: the plan has its own options", strings.Join(both, ", "))
+	}
+	return nil
+}
+
+// newPlan makes a plan of options, or loads one.
+func (f *convertFlags) newPlan(c *demi.Checkpoint, o demi.Options) (*demi.Plan, error) {
+	if f.plan == "" {
+		return demi.NewPlan(c, o)
+	}
+	file, err := os.Open(f.plan)
+	if err != nil {
+		return nil, sourceError(err)
+	}
+	defer file.Close()
+	p, err := demi.LoadPlan(c, file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.plan, err)
+	}
+	return p, nil
+}
+
+func presetNames() string {
+	var names []string
+	for _, p := range demi.Presets() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// presetText says what a preset keeps, or which presets there are.
+func presetText(name string) string {
+	var b strings.Builder
+	for _, p := range demi.Presets() {
+		switch {
+		case p.Name == name:
+			fmt.Fprintf(&b, "preset %s: %s\n", p.Name, p.Doc)
+			for _, r := range p.Rules {
+				fmt.Fprintf(&b, "  %s\n", r)
+			}
+		case name == demi.NoPreset:
+			fmt.Fprintf(&b, "not used: --preset %s: %s\n", p.Name, p.Doc)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/demi-weights/demi/internal/atomicfile"
+	"github.com/demi-weights/demi/verify"
+)
+
+// reportKinds are the extensions that --report knows.
+var reportKinds = []string{".json", ".csv", ".md"}
+
+// addReport adds --report to a command.
+func addReport(f *pflag.FlagSet, path *string) {
+	f.StringVar(path, "report", "", "write the report to a file as well: .json, .csv or .md")
+}
+
+// checkReport refuses, before any work, a report that could not be written or
+// that would take the place of an input. dst, if not "", is a directory that may
+// come to be.
+func checkReport(path, dst string, inputs ...string) error {
+	if path == "" {
+		return nil
+	}
+	if !slices.Contains(reportKinds, strings.ToLower(filepath.Ext(path))) {
+		return usagef("--report %s: the extension has to be one of %s", path, strings.Join(reportKinds, ", "))
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return usagef("--report %s is not a regular file", path)
+	}
+	for _, in := range inputs {
+		if st, e := os.Stat(in); err == nil && e == nil && os.SameFile(st, info) {
+			return usagef("--report %s is an input, which is never written to", path)
+		}
+	}
+	parent := filepath.Dir(filepath.Clean(path))
+	if dst != "" && parent == filepath.Clean(dst) {
+		return nil
+	}
+	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
+		return usagef("--report %s: there is no directory %s", path, parent)
+	}
+	return nil
+}
+
+// writeReport writes a document to a file, which appears when it is complete.
+func writeReport(path string, d *document) error {
+	if path == "" {
+		return nil
+	}
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer f.Abort()
+	if err := encodeReport(f, strings.ToLower(filepath.Ext(path)), d); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return f.Commit()
+}
+
+func encodeReport(w io.Writer, kind string, d *document) error {
+	switch kind {
+	case ".csv":
+		return verify.WriteCSV(w, d.records, jsonName)
+	case ".md":
+		return verify.WriteMarkdown(w, d.records, d.Problems)
+	}
+	return encodeJSON(w, d)
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Times whole conversions of one large file against cp and against other people's tools, interleaved.
+
+usage: file_times.py DEMI DIR [GIB]     (DEMI: the program; DIR: an empty directory on the disk to be measured; GIB: 4)
+
+Each command runs five times, in turn with the others; the least time counts. "cp" leaves the copy in the page cache,
+"cp, durable" waits until it is on the disk, as demi always does. Cold runs need root: the page cache is emptied before each.
+NumPy is needed; PyTorch (python3-torch, or from the Python index) is measured if it is there, and said if it is not.
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+DEMI, DIR = os.path.abspath(sys.argv[1]), sys.argv[2]
+GIB = float(sys.argv[3]) if len(sys.argv) > 3 else 4
+ROUNDS = 5
+PARTS = 64
+
+
+def make(path):
+    """A safetensors file of normally distributed F32 matrices."""
+    each = int(GIB * 2**30) // PARTS // 16384 * 16384
+    header, at = {}, 0
+    for i in range(PARTS):
+        header[f"layers.{i:02d}.weight"] = {"dtype": "F32", "shape": [4096, each // 16384], "data_offsets": [at, at + each]}
+        at += each
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    base = np.random.default_rng(1).standard_normal(each // 4, dtype=np.float32) * np.float32(0.02)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for i in range(PARTS):
+            f.write(np.roll(base, 977 * i).tobytes())
+        os.fsync(f.fileno())
+
+
+def tensors(path):
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        start = f.tell()
+    for name, t in header.items():
+        lo, hi = t["data_offsets"]
+        yield name, np.fromfile(path, "<f4", (hi - lo) // 4, offset=start + lo)
+
+
+def with_numpy(src, dst):
+    with open(dst, "wb") as f:
+        for _, x in tensors(src):
+            x.astype("<f2").tofile(f)
+        os.fsync(f.fileno())
+
+
+def with_torch(src, dst):
+    model = {name: torch.from_numpy(x).to(torch.bfloat16) for name, x in tensors(src)}
+    torch.save(model, dst)
+    with open(dst, "rb") as f:
+        os.fsync(f.fileno())
+
+
+def drop_caches():
+    subprocess.run(["sync"], check=True)
+    with open("/proc/sys/vm/drop_caches", "w") as f:
+        f.write("3")
+
+
+def run(argv):
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def main():
+    src = os.path.join(DIR, "src.safetensors")
+    out = lambda name: os.path.join(DIR, name)
+    demi = lambda dst, *flags, src=src: lambda: run([DEMI, src, out(dst), "-q", "-f", *flags])
+    if not os.path.exists(src):
+        make(src)
+    exact = out("exact-src.safetensors")  # BF16 values in F32, which exact may narrow
+    run([DEMI, src, out("half.safetensors"), "--dtype", "bf16", "-q", "-f"])
+    run([DEMI, out("half.safetensors"), exact, "--dtype", "f32", "-q", "-f"])
+    run([DEMI, src, out("store.demi"), "--dtype", "bf16", "-q", "-f"])
+    jobs = {
+        "cp": (lambda: run(["cp", src, out("out")]), "out"),
+        "cp, durable": (lambda: run(["sh", "-c", f"cp {src} {out('out')} && sync {out('out')}"]), "out"),
+        "bf16": (demi("out.safetensors", "--dtype", "bf16"), "out.safetensors"),
+        "f16": (demi("out.safetensors", "--dtype", "f16"), "out.safetensors"),
+        "exact": (demi("out.safetensors", src=exact), "out.safetensors"),
+        "bf16 to .demi": (demi("out.demi", "--dtype", "bf16"), "out.demi"),
+        ".demi to safetensors": (demi("out.safetensors", src=out("store.demi")), "out.safetensors"),
+        "NumPy, f16": (lambda: with_numpy(src, out("out")), "out"),
+    }
+    if torch:
+        jobs["PyTorch, bf16"] = (lambda: with_torch(src, out("out")), "out")
+    else:
+        print("PyTorch is not here")
+    for cold in (False, True):
+        if cold and os.geteuid() != 0:
+            break
+        times = {name: [] for name in jobs}
+        for _ in range(ROUNDS if not cold else 3):
+            for name, (job, dst) in jobs.items():
+                if cold and name in ("NumPy, f16", "PyTorch, bf16"):
+                    continue
+                if os.path.exists(out(dst)):
+                    os.remove(out(dst))
+                if cold:
+                    drop_caches()
+                else:
+                    subprocess.run(["sync"], check=True)
+                start = time.perf_counter()
+                job()
+                times[name].append(time.perf_counter() - start)
+        cp, durable = min(times["cp"]), min(times["cp, durable"])
+        print("cold" if cold else "warm")
+        for name, list_ in times.items():
+            if list_:
+                print(f"  {name:22} {min(list_):6.2f} s  {min(list_) / cp:5.2f} of cp  {min(list_) / durable:5.2f} of a durable cp   ({', '.join(f'{x:.2f}' for x in list_)})", flush=True)
+
+
+main()

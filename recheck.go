@@ -1,0 +1,118 @@
+package demi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/demi-weights/demi/internal/ordered"
+	"github.com/demi-weights/demi/internal/tile"
+	"github.com/demi-weights/demi/internal/valuehash"
+	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
+	"github.com/demi-weights/demi/verify"
+)
+
+// Hashes reads all tensors once and returns their value hashes, in the order of
+// the checkpoint: those that the records of a conversion have.
+func Hashes(ctx context.Context, c *Checkpoint, o *RunOptions) ([]tensor.Hash, error) {
+	infos := c.src.Tensors()
+	h := &hashing{src: c.src, hashes: make([]tensor.Hash, len(infos))}
+	h.grid = tile.NewGrid(len(infos), func(i int) (int64, int) { return infos[i].Size, infos[i].DType.Bits() })
+	run := o.withDefaults()
+	n, err := run.workers(tile.Elems * 8)
+	if err != nil {
+		return nil, err
+	}
+	h.workers = make([]worker, n)
+	if len(infos) > 0 {
+		h.root = valuehash.NewRoot(infos[0].TypeName(), infos[0].Shape, infos[0].Size)
+	}
+	meter := newProgress(run, "verify", h.grid)
+	err = ordered.Map(ctx, h.grid.Len(), n, 2*n, h.tile, func(k int64, r tileResult) error {
+		i, _, n := h.grid.At(k)
+		h.completeTo(i)
+		h.root.Add(r.leaves[:r.n])
+		meter.add(n, infos[i].Name)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.completeTo(len(infos))
+	return h.hashes, nil
+}
+
+// A hashing is one run of Hashes.
+type hashing struct {
+	src     tensor.Source
+	grid    *tile.Grid
+	workers []worker
+	root    valuehash.Root
+	done    int // hashes before this one are complete
+	hashes  []tensor.Hash
+}
+
+func (h *hashing) tile(_ context.Context, number int, k int64) (r tileResult, err error) {
+	i, off, n := h.grid.At(k)
+	p := grow(&h.workers[number].in, n)
+	if err = tensor.ReadFull(h.src, i, p, off); err == nil {
+		r.n = len(valuehash.AppendLeaves(r.leaves[:0], p))
+	}
+	return r, err
+}
+
+// completeTo completes the hashes before hash i.
+func (h *hashing) completeTo(i int) {
+	infos := h.src.Tensors()
+	for ; h.done < i; h.done++ {
+		h.hashes[h.done] = h.root.Sum()
+		if next := h.done + 1; next < len(infos) {
+			h.root = valuehash.NewRoot(infos[next].TypeName(), infos[next].Shape, infos[next].Size)
+		}
+	}
+}
+
+// Recheck reads the output of a conversion of c again and says where it is not
+// what the records promise: the value hash of each tensor, and the figures that
+// follow from its values and those of the source. A problem is a fault of the
+// storage, or of this package. rounding is that of the conversion.
+func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding, records []tensor.Record, o *RunOptions) ([]verify.Problem, error) {
+	hashes, err := Hashes(ctx, out, o)
+	if err != nil {
+		return nil, err
+	}
+	run := o.withDefaults()
+	compare := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory, Mode: kernels.Mode{Rounding: rounding}}
+	found, problems, err := verify.Compare(ctx, c.src, out.src, &compare)
+	if err != nil {
+		return nil, err
+	}
+	byName := make(map[string]*tensor.Record, len(records))
+	for i := range records {
+		byName[records[i].Name] = &records[i]
+	}
+	for i, in := range out.src.Tensors() {
+		if r := byName[in.Name]; r != nil && r.Hash != hashes[i] {
+			problems = append(problems, verify.Problem{Tensor: in.Name,
+				Text: fmt.Sprintf("its bytes are not those that were written: value hash %v, want %v", hashes[i], r.Hash)})
+		}
+	}
+	for i := range found {
+		if r := byName[found[i].Name]; r != nil && !sameFigures(r.Stats, found[i].Stats) {
+			problems = append(problems, verify.Problem{Tensor: r.Name, Text: "its values do not give the figures that the conversion has reported"})
+		}
+	}
+	return problems, nil
+}
+
+// sameFigures compares what a conversion has counted, nil for a tensor that was
+// copied, with what is found later. What counts as overflow depends on the
+// random bits of a stochastic rounding, which are not known later.
+func sameFigures(reported, found *tensor.Stats) bool {
+	if reported == nil || found == nil {
+		return reported == nil && (found == nil || found.Changed == 0)
+	}
+	a, b := *reported, *found
+	a.Overflowed, b.Overflowed = 0, 0
+	return a == b
+}
