@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/internal/atomicfile"
@@ -36,6 +37,8 @@ type sourceFile struct {
 	header store.SourceHeader
 	data   []span // of the tensors, by offset
 	err    error
+
+	swapped bool // its values are big-endian
 }
 
 // A span is the bytes from one offset up to another.
@@ -84,9 +87,11 @@ func (a *archive) start() {
 	var ctx context.Context
 	ctx, a.cancel = context.WithCancel(context.Background())
 	a.files = a.source.sourceFiles()
-	for i := range a.files {
-		a.wg.Go(func() { a.files[i].err = a.files[i].read(ctx) })
-	}
+	a.wg.Go(func() {
+		for i := range a.files {
+			a.files[i].err = a.files[i].read(ctx)
+		}
+	})
 }
 
 func (a *archive) stop() {
@@ -126,7 +131,7 @@ func (c *Checkpoint) sourceFiles() (files []sourceFile) {
 		s := &c.sections[i]
 		of[s.File] = len(files)
 		h := store.SourceHeader{Name: c.relative(s.File), Size: s.Size, Bytes: make([]byte, 0, s.Header)}
-		files = append(files, sourceFile{path: s.File, header: h})
+		files = append(files, sourceFile{path: s.File, header: h, swapped: s.Order != ""})
 	}
 	for i, in := range c.src.Tensors() {
 		file, offset := c.src.Place(i)
@@ -185,6 +190,9 @@ func (c *Checkpoint) indexFiles() (list []string) {
 func (f *sourceFile) read(ctx context.Context) error {
 	if f.err != nil {
 		return f.err
+	}
+	if f.swapped {
+		return fmt.Errorf("%s: its byte order is not that of the store: %w", f.path, errNoArchive)
 	}
 	in, err := os.Open(f.path)
 	if err != nil {
@@ -283,6 +291,9 @@ func checkRestore(path string, list []store.SourceHeader, c *Checkpoint, o *Crea
 	if FormatOf(path) != "" && len(list) > 1 {
 		return fmt.Errorf("%w: %d files are to be written: name a directory", ErrOutput, len(list))
 	}
+	if was := FormatOf(list[0].Name); FormatOf(path) != "" && FormatOf(path) != was {
+		return fmt.Errorf("%w: %s: the file that comes back is %s", ErrOutput, path, list[0].Name)
+	}
 	seen := map[string]bool{}
 	for i := range list {
 		name := list[i].Name
@@ -290,8 +301,22 @@ func checkRestore(path string, list []store.SourceHeader, c *Checkpoint, o *Crea
 			return fmt.Errorf("%w: a source file of the name %q", tensor.ErrFormat, name)
 		}
 		seen[name] = true
+		if strings.ContainsFunc(name, unicode.IsControl) || list[i].SHA256 == [32]byte{} {
+			return fmt.Errorf("%w: the source file %q has a name with control characters, or no SHA-256 to compare it with", tensor.ErrFormat, name)
+		}
+		if most := stored(c.src); list[i].Size > 2*(int64(len(list[i].Bytes))+most)+(64<<20) {
+			return fmt.Errorf("%w: the source file %q has %d bytes, the tensors %d", tensor.ErrFormat, name, list[i].Size, most)
+		}
 	}
 	return checkFree(path, c, o.IfExists == Replace && FormatOf(path) != "")
+}
+
+// stored returns the bytes of all tensors.
+func stored(src tensor.Source) (n int64) {
+	for _, in := range src.Tensors() {
+		n += in.Size
+	}
+	return n
 }
 
 // restoreFile writes one file.

@@ -290,6 +290,8 @@ func TestArchive(t *testing.T) {
 	require.ErrorIs(t, err, demi.ErrOutput, "four files are not one")
 	_, err = demi.Restore(context.Background(), open(t, set), dst, nil)
 	require.ErrorIs(t, err, fs.ErrExist)
+	_, err = demi.Restore(context.Background(), open(t, filepath.Join(dir, "0.demi")), filepath.Join(dir, "other.gguf"), nil)
+	require.ErrorIs(t, err, demi.ErrOutput, "it is a safetensors file that comes back")
 }
 
 func requireSameFile(t *testing.T, a, b string) {
@@ -327,6 +329,27 @@ func TestArchiveIsNotPromised(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(warnings, "\n"), "trailing.safetensors: byte 62 is of no tensor")
 	_, err = demi.Restore(context.Background(), open(t, filepath.Join(dir, "t.demi")), filepath.Join(dir, "t.safetensors"), nil)
+	require.ErrorIs(t, err, tensor.ErrUnsupported)
+}
+
+// TestArchiveOfBigEndian: the reader swaps the bytes, so the file cannot come
+// back from them.
+func TestArchiveOfBigEndian(t *testing.T) {
+	const src = "../shared/data/gguf-probe/big_endian_v3.gguf"
+	if _, err := os.Stat(src); err != nil {
+		return // not part of the repository
+	}
+	c := open(t, src)
+	p, err := demi.NewPlan(c, demi.Options{Target: demi.Keep, Format: demi.Demi})
+	require.NoError(t, err)
+	warned := ""
+	store := filepath.Join(t.TempDir(), "a.demi")
+	sink, err := demi.Create(store, p, c, &demi.CreateOptions{Warn: func(s string) { warned = s }})
+	require.NoError(t, err)
+	_, err = demi.Convert(context.Background(), c, sink, p, nil)
+	require.NoError(t, err)
+	require.Contains(t, warned, "byte order")
+	_, err = demi.Restore(context.Background(), open(t, store), store+".gguf", nil)
 	require.ErrorIs(t, err, tensor.ErrUnsupported)
 }
 

@@ -118,6 +118,9 @@ func NewWriter(w io.Writer, o *WriteOptions) *Sink {
 	}}
 }
 
+// Level returns how hard the tiles are compressed.
+func (s *Sink) Level() codec.Level { return s.opts.Level }
+
 // Ordered returns true.
 func (s *Sink) Ordered() bool { return true }
 
