@@ -164,13 +164,15 @@ func (c *Checkpoint) stem() string {
 }
 
 // checkFormat refuses what the output format cannot hold, before the values are
-// read. What a store cannot hold, it says itself.
+// read.
 func (p *Plan) checkFormat(o *CreateOptions) (err error) {
 	switch p.Options.Format {
 	case GGUF:
 		_, err = gguf.Plan(p.Infos(), p.Meta, o.gguf())
 	case Safetensors:
 		_, err = safetensors.Plan(p.Infos(), p.Meta, p.safetensors())
+	case Demi:
+		_, err = store.NewWriter(io.Discard, o.store()).Files(p.Infos(), p.Meta)
 	}
 	return err
 }

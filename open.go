@@ -164,15 +164,14 @@ func (o *opener) formatAt(path string) (Format, error) {
 // formatIn returns the format of the checkpoint in a directory, which goes by
 // names here: several files may be in question.
 func (o *opener) formatIn(dir string) (Format, error) {
-	entries, err := o.tree.ReadDir(dir)
+	names, err := o.weightsIn(dir)
 	if err != nil {
 		return "", err
 	}
 	found := map[Format][]string{}
-	for _, e := range entries {
-		if f := FormatOf(strings.TrimSuffix(e.Name(), indexSuffix)); f != "" && !e.IsDir() {
-			found[f] = append(found[f], e.Name())
-		}
+	for _, name := range names {
+		f := FormatOf(strings.TrimSuffix(name, indexSuffix))
+		found[f] = append(found[f], name)
 	}
 	var formats, examples []string
 	for _, f := range Formats() {

@@ -38,12 +38,13 @@ func (o *opener) isPipeline(dir string) bool {
 }
 
 // weightsIn returns the files of a directory that have the name of weights, or
-// of their index.
+// of their index. Hidden files, such as macOS leaves beside others, are none.
 func (o *opener) weightsIn(dir string) (names []string, err error) {
 	entries, err := o.tree.ReadDir(dir)
 	for _, e := range entries {
-		if FormatOf(strings.TrimSuffix(e.Name(), indexSuffix)) != "" && !e.IsDir() {
-			names = append(names, e.Name())
+		name := e.Name()
+		if FormatOf(strings.TrimSuffix(name, indexSuffix)) != "" && !e.IsDir() && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
 		}
 	}
 	return names, err

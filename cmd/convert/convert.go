@@ -11,6 +11,7 @@ import (
 
 	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/codec"
+	"github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/kernels"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -319,6 +320,9 @@ func checkFlags(set *pflag.FlagSet, f demi.Format) error {
 		if set.Changed(flag) && !slices.Contains(formats, f) {
 			return usagef("--%s means nothing for a %s output", flag, f)
 		}
+	}
+	if align, _ := set.GetInt64("align"); f == demi.Demi && align != 0 && (align < format.MinAlign || align > format.MaxAlign) {
+		return usagef("--align %d: that of a store is from %d to %d", align, format.MinAlign, format.MaxAlign)
 	}
 	return nil
 }
