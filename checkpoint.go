@@ -1,10 +1,13 @@
 package demi
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 
+	"github.com/demi-weights/demi/internal/httpfile"
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/kernels"
 	"github.com/demi-weights/demi/safetensors"
@@ -18,9 +21,11 @@ import (
 type Checkpoint struct {
 	src       tensor.Source
 	format    Format
-	layout    []Section // of all files
-	sections  []Section // of those in the operating system
-	dir       string    // that Open was given, "" if it was not one
+	layout    []Section      // of all files
+	sections  []Section      // of those in the operating system
+	dir       string         // that Open was given, "" if it was not one
+	tree      regular.Tree   // that the files are in
+	site      *httpfile.Site // the same, if it is behind a URL
 	warnings  []string
 	indexMeta []safetensors.IndexEntry // of the index of a safetensors set
 	byName    map[string]int
@@ -82,7 +87,13 @@ func (c *Checkpoint) Tensor(name string) (t *Tensor, ok bool) {
 }
 
 // Close frees what the Checkpoint holds.
-func (c *Checkpoint) Close() error { return c.src.Close() }
+func (c *Checkpoint) Close() error {
+	err := c.src.Close()
+	if c.site != nil {
+		err = errors.Join(err, c.site.Close())
+	}
+	return err
+}
 
 // A Tensor is one tensor of a Checkpoint. It holds no memory of its own.
 type Tensor struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/demi-weights/demi/internal/atomicfile"
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -24,7 +26,8 @@ const maxCompanion = 64 << 20
 
 // A companion is a file that belongs to a model beside its weights.
 type companion struct {
-	from string // its path
+	tree regular.Tree
+	from string // its path there
 	to   string // its name in the output, with slashes
 }
 
@@ -38,12 +41,12 @@ func findCompanions(c *Checkpoint, warn func(string)) (list []companion, err err
 	if !c.inModelDir() {
 		return nil, nil
 	}
-	from := filepath.Dir(c.sections[0].File)
+	from := c.tree.Dir(c.layout[0].File)
 	if c.components != nil {
 		from = c.dir
 	}
 	f := &companionFinder{c: c, root: from, parts: c.partNames()}
-	if err := f.look(""); err != nil {
+	if err := f.lookAll(); err != nil {
 		return nil, err
 	}
 	if len(f.left) > 0 && warn != nil {
@@ -61,41 +64,57 @@ type companionFinder struct {
 	left  []string // what is not copied
 }
 
-// look looks into the directory of that name below root.
-func (f *companionFinder) look(dir string) error {
-	entries, err := os.ReadDir(filepath.Join(f.root, dir))
-	if err != nil {
+// lookAll looks into root, and into the parts that are there.
+func (f *companionFinder) lookAll() error {
+	if err := f.look(""); err != nil {
 		return err
 	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		from := filepath.Join(f.root, dir, e.Name())
-		info, err := os.Stat(from)
-		switch {
-		case f.c.has(from) || strings.HasPrefix(e.Name(), "."):
-		case err != nil:
-			f.left = append(f.left, name+" (a link to nothing)")
-		case info.IsDir() && dir == "" && slices.Contains(f.parts, name):
-			err = f.look(name)
-			if err != nil {
-				return err
-			}
-		case !companionFile(e.Name()) || !info.Mode().IsRegular():
-			f.left = append(f.left, name)
-		case info.Size() > maxCompanion:
-			f.left = append(f.left, fmt.Sprintf("%s (%d bytes)", name, info.Size()))
-		default:
-			if err := readable(from); err != nil {
-				return err
-			}
-			f.list = append(f.list, companion{from, name})
+	for _, part := range f.parts {
+		if !fs.ValidPath(part) || strings.ContainsAny(part, `/\`) || part == "." {
+			continue
+		}
+		info, err := f.c.tree.Stat(f.c.tree.Join(f.root, part))
+		if f.c.site == nil && (err != nil || !info.IsDir()) {
+			continue
+		}
+		if err := f.look(part); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func readable(file string) error {
-	f, err := os.Open(file)
+// look looks into the directory of that name below root.
+func (f *companionFinder) look(dir string) error {
+	entries, err := f.c.tree.ReadDir(f.c.tree.Join(f.root, dir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		from := f.c.tree.Join(f.root, filepath.FromSlash(name))
+		info, err := f.c.tree.Stat(from)
+		switch {
+		case f.c.has(from) || strings.HasPrefix(e.Name(), "."):
+		case err != nil:
+			f.left = append(f.left, name+" (a link to nothing)")
+		case info.IsDir() && slices.Contains(f.parts, name): // its turn comes
+		case !companionFile(e.Name()) || !info.Mode().IsRegular():
+			f.left = append(f.left, name)
+		case info.Size() > maxCompanion:
+			f.left = append(f.left, fmt.Sprintf("%s (%d bytes)", name, info.Size()))
+		default:
+			if err := readable(f.c.tree, from); err != nil {
+				return err
+			}
+			f.list = append(f.list, companion{f.c.tree, from, name})
+		}
+	}
+	return nil
+}
+
+func readable(tree regular.Tree, file string) error {
+	f, err := tree.Open(file)
 	if err != nil {
 		return err
 	}
@@ -108,29 +127,29 @@ func (c *Checkpoint) partNames() (names []string) {
 	if c.components == nil {
 		return nil
 	}
-	text, err := newOpener(nil, nil).read(filepath.Join(c.dir, pipelineFile), maxPipeline)
+	text, err := newOpener(c.tree.FS, nil).read(c.tree.Join(c.dir, pipelineFile), maxPipeline)
 	var index map[string]json.RawMessage
 	if err != nil || json.Unmarshal(text, &index) != nil {
 		return nil
 	}
-	return slices.Collect(maps.Keys(index))
+	return slices.Sorted(maps.Keys(index))
 }
 
 // inModelDir reports whether what lies beside the files of c belongs to them: c
 // was opened as a directory, is a set, or there is a configuration. A file among
 // others, in a folder of downloads, is alone.
 func (c *Checkpoint) inModelDir() bool {
-	if len(c.sections) == 0 {
+	if len(c.layout) == 0 {
 		return false
 	}
-	_, err := os.Stat(filepath.Join(filepath.Dir(c.sections[0].File), "config.json"))
-	return c.dir != "" || len(c.sections) > 1 || err == nil
+	_, err := c.tree.Stat(c.tree.Join(c.tree.Dir(c.layout[0].File), "config.json"))
+	return c.dir != "" || len(c.layout) > 1 || err == nil
 }
 
 // has reports whether a path is one of the files that c is read from, or its
 // index.
 func (c *Checkpoint) has(path string) bool {
-	return strings.HasSuffix(path, indexSuffix) || slices.ContainsFunc(c.sections, func(s Section) bool { return filepath.Clean(s.File) == path })
+	return strings.HasSuffix(path, indexSuffix) || slices.ContainsFunc(c.layout, func(s Section) bool { return filepath.Clean(s.File) == filepath.Clean(path) })
 }
 
 // copyCompanions copies files into dst. In configurations the values that name
@@ -141,7 +160,7 @@ func copyCompanions(dst *atomicfile.Dir, list []companion, dtype func(dir string
 		to := dst.Path(x.to)
 		err := os.MkdirAll(filepath.Dir(to), 0o777)
 		if err == nil {
-			err = copyCompanion(to, x.from, dtype(path.Dir(x.to)))
+			err = copyCompanion(to, x, dtype(path.Dir(x.to)))
 		}
 		if err != nil {
 			return fmt.Errorf("copy %s: %w", x.from, err)
@@ -164,19 +183,20 @@ func companionFile(name string) bool {
 // maxConfig is the size up to which a config.json is corrected.
 const maxConfig = 16 << 20
 
-func copyCompanion(to, from string, dtype tensor.DType) error {
-	in, err := os.Open(from)
+func copyCompanion(to string, x companion, dtype tensor.DType) error {
+	file, err := x.tree.Open(x.from)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer file.Close()
+	in := io.NewSectionReader(file, 0, file.Size())
 	out, err := atomicfile.Create(to)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
 	var r io.Reader = in
-	if filepath.Base(from) == "config.json" && dtype != tensor.Invalid {
+	if filepath.Base(x.from) == "config.json" && dtype != tensor.Invalid {
 		text, err := io.ReadAll(io.LimitReader(in, maxConfig))
 		if err != nil {
 			return err

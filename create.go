@@ -148,10 +148,10 @@ func (p *Plan) createSet(dir, stem string, c *Checkpoint, o *CreateOptions) tens
 // stem returns what the names of the files of c begin with, without numbers and
 // extension; "model" if it has none.
 func (c *Checkpoint) stem() string {
-	if len(c.sections) == 0 {
+	if len(c.layout) == 0 {
 		return "model"
 	}
-	base := filepath.Base(c.sections[0].File)
+	base := filepath.Base(c.layout[0].File)
 	for _, parse := range []func(string) (string, int, int, bool){safetensors.ParseShardName, gguf.ParseShardName, store.ParseShardName} {
 		if stem, _, _, ok := parse(base); ok {
 			return stem
@@ -303,8 +303,11 @@ func checkFreeSet(path string) error {
 // inside reports whether dir is the directory that c was opened as, or below
 // it, however the two are spelt.
 func (c *Checkpoint) inside(dir string) bool {
+	if c.dir == "" || c.tree.FS != nil {
+		return false
+	}
 	src, err := os.Stat(c.dir)
-	if c.dir == "" || err != nil {
+	if err != nil {
 		return false
 	}
 	at, err := filepath.EvalSymlinks(dir)

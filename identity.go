@@ -30,6 +30,9 @@ type FileIdentity struct {
 	// ModTime is when the file was last written to, in nanoseconds since 1970.
 	// Plans leave it 0.
 	ModTime int64 `json:"mtime_ns,omitempty"`
+
+	// ETag is the strong entity tag of a file behind a URL. Plans leave it out.
+	ETag string `json:"etag,omitempty"`
 }
 
 // Identity returns the identity of each file, in the order of Sections; none
@@ -37,6 +40,9 @@ type FileIdentity struct {
 // headers again, by the paths. A file that is not as large as when it was
 // opened is tensor.ErrChanged, in a *tensor.FileError.
 func (c *Checkpoint) Identity() (files []FileIdentity, err error) {
+	if c.site != nil {
+		return c.identifySite()
+	}
 	for i := range c.sections {
 		f, err := c.identify(&c.sections[i])
 		if err != nil {
@@ -62,6 +68,16 @@ func (c *Checkpoint) pins() (files []FileIdentity, err error) {
 
 // identifyOpen is Identity through the files that are open, without times.
 func (c *Checkpoint) identifyOpen() (files []FileIdentity, err error) {
+	for _, part := range c.components {
+		of, err := part.c.identifyOpen()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, of...)
+	}
+	if c.components != nil {
+		return files, nil
+	}
 	for i, s := range c.layout {
 		f := FileIdentity{Name: path.Base(s.File), Size: s.Size}
 		switch set := c.src.(type) {
@@ -80,6 +96,17 @@ func (c *Checkpoint) identifyOpen() (files []FileIdentity, err error) {
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// identifySite is identifyOpen with entity tags: none without one for each file.
+func (c *Checkpoint) identifySite() ([]FileIdentity, error) {
+	files, err := c.identifyOpen()
+	for i := range files {
+		if files[i].ETag = c.site.ETag(c.layout[i].File); files[i].ETag == "" {
+			return nil, err
+		}
+	}
+	return files, err
 }
 
 func (c *Checkpoint) identify(s *Section) (f FileIdentity, err error) {

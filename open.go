@@ -3,7 +3,6 @@ package demi
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	store "github.com/demi-weights/demi/format"
@@ -39,11 +38,17 @@ type OpenOptions struct {
 // *tensor.FileError and wrap a class such as tensor.ErrFormat; others are
 // those of the operating system.
 func Open(path string, o *OpenOptions) (*Checkpoint, error) {
-	c, err := newOpener(nil, o).open(path)
+	return newOpener(nil, o).openAt(path)
+}
+
+// openAt opens what path stands for, and says in the Checkpoint where that is.
+func (o *opener) openAt(path string) (*Checkpoint, error) {
+	c, err := o.open(path)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	c.tree = o.tree
+	if info, err := o.tree.Stat(path); err == nil && info.IsDir() {
 		c.dir = path
 	}
 	return c, nil
@@ -63,7 +68,7 @@ func OpenFS(fsys fs.FS, name string, o *OpenOptions) (*Checkpoint, error) {
 	if fsys == nil {
 		return nil, fmt.Errorf("open %s: %w: the file system is nil", name, fs.ErrInvalid)
 	}
-	c, err := newOpener(fsys, o).open(name)
+	c, err := newOpener(fsys, o).openAt(name)
 	if err != nil {
 		return nil, err
 	}

@@ -157,15 +157,6 @@ func (f *convertFlags) create() (o demi.CreateOptions, err error) {
 	return o, err
 }
 
-func (a *app) open(path string) (*demi.Checkpoint, error) {
-	c, err := demi.Open(path, &demi.OpenOptions{Lenient: a.lenient})
-	if err != nil {
-		return nil, sourceError(err)
-	}
-	a.warn(c.Warnings())
-	return c, nil
-}
-
 // A job is one conversion, with its flags read.
 type job struct {
 	src, dst string
@@ -209,6 +200,8 @@ func (j *job) check(f *convertFlags) error {
 	switch {
 	case j.verify && j.dst == toStdout:
 		return usagef("--verify and an output to stdout do not go together: it cannot be read again")
+	case demi.IsURL(j.dst):
+		return usagef("DST is a URL: only SRC can be one")
 	case f.dryRun && (j.verify || j.report != ""):
 		return usagef("--verify and --report are for a conversion, not for a plan")
 	}
@@ -235,7 +228,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if err != nil {
 		return err
 	}
-	c, err := a.open(src)
+	c, err := a.open(cmd.Context(), src)
 	if err != nil {
 		return swapped(err, src, dst)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 
@@ -12,8 +13,11 @@ import (
 )
 
 // dump says of every byte of the files of a store what it is.
-func (a *app) dump(path string) (err error) {
-	c, err := a.open(path)
+func (a *app) dump(ctx context.Context, path string) (err error) {
+	if demi.IsURL(path) {
+		return usagef("--bytes is for files on this machine")
+	}
+	c, err := a.open(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/internal/httpfile"
 	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -97,7 +98,7 @@ func classify(err error) class {
 	case errors.As(err, &input):
 		return classInput
 	}
-	if is(fs.ErrPermission, syscall.EROFS, syscall.ENAMETOOLONG, syscall.ENOTDIR) {
+	if is(httpfile.ErrNoRange, httpfile.ErrRedirect, fs.ErrPermission, syscall.EROFS, syscall.ENAMETOOLONG, syscall.ENOTDIR) {
 		return class{classIO.Name, classIO.Code, false}
 	}
 	return classIO

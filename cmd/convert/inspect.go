@@ -32,7 +32,7 @@ The exit code is 1 if there is NaN or Inf.`,
 				return usagef("--scan and --bytes do not go together")
 			}
 			if dump {
-				return a.dump(args[0])
+				return a.dump(cmd.Context(), args[0])
 			}
 			return a.inspect(cmd, args[0], scan)
 		},
@@ -87,7 +87,7 @@ func (a *app) inspect(cmd *cobra.Command, path string, scan bool) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.open(path)
+	c, err := a.open(cmd.Context(), path)
 	if err != nil {
 		return err
 	}

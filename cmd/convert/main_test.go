@@ -37,7 +37,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines, "poke": poke,
+			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines, "poke": poke, "serve": serve,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {

@@ -140,7 +140,7 @@ func (a *app) printConversion(c, out *demi.Checkpoint, src, dst string, d *docum
 	if a.verbose {
 		a.table(d.records)
 	}
-	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", src, c.Format(), c.Len(), formatBytes(fileBytes(c))))
+	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", printable(shown(src)), c.Format(), c.Len(), formatBytes(fileBytes(c))))
 	a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", dst, out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
 	a.printSummary(d.Summary, d.records)
 	a.printSavings(d.Savings, d.Summary.BytesIn)

@@ -35,12 +35,12 @@ func (a *app) verify(cmd *cobra.Command, refPath, gotPath, round, report string)
 	if err := checkReport(report, "", refPath, gotPath); err != nil {
 		return err
 	}
-	ref, err := a.open(refPath)
+	ref, err := a.open(cmd.Context(), refPath)
 	if err != nil {
 		return err
 	}
 	defer ref.Close()
-	got, err := a.open(gotPath)
+	got, err := a.open(cmd.Context(), gotPath)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/demi-weights/demi/tensor"
 )
 
 // The classes of error that a caller may want to tell apart with errors.Is.
@@ -22,7 +24,7 @@ var (
 	// is too large to be read whole.
 	ErrNoRange = errors.New("server does not send ranges")
 	// ErrChanged is a file that is not the one that was opened.
-	ErrChanged = errors.New("file changed on the server")
+	ErrChanged = fmt.Errorf("%w on the server", tensor.ErrChanged)
 	// ErrBadAnswer is an answer that is not the one to the question: another
 	// range or length, an encoding that was not asked for.
 	ErrBadAnswer = errors.New("wrong answer of the server")

@@ -54,7 +54,7 @@ func TestChanged(t *testing.T) {
 			}
 			require.Zero(t, n)
 			require.ErrorIs(t, err, ErrChanged)
-			require.ErrorContains(t, err, s.URL+"/dir/file: bytes 0-1048575: file changed on the server: ")
+			require.ErrorContains(t, err, s.URL+"/dir/file: bytes 0-1048575: source changed on the server: ")
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -99,9 +99,9 @@ func TestChangedStatus(t *testing.T) {
 	s.etag = `"v2"`
 	p := make([]byte, largeLen)
 	read := func() error { _, err := f.ReadAt(p, 0); return err }
-	require.ErrorContains(t, read(), `file changed on the server: ETag was "\"v1\"", is "\"v2\""`) // 200
-	require.ErrorContains(t, read(), "file changed on the server: 412 Precondition Failed from "+s.URL+"/dir/file, size was 2097152")
-	require.ErrorContains(t, read(), "file changed on the server: 416 Requested Range Not Satisfiable")
+	require.ErrorContains(t, read(), `source changed on the server: ETag was "\"v1\"", is "\"v2\""`) // 200
+	require.ErrorContains(t, read(), "source changed on the server: 412 Precondition Failed from "+s.URL+"/dir/file, size was 2097152")
+	require.ErrorContains(t, read(), "source changed on the server: 416 Requested Range Not Satisfiable")
 	s.etag = `"v1"`
 	err := read()
 	require.ErrorIs(t, err, ErrNoRange)

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/internal/httpfile"
+)
+
+// open opens a checkpoint on this machine or behind a URL; ctx counts as long
+// as it is read.
+func (a *app) open(ctx context.Context, path string) (c *demi.Checkpoint, err error) {
+	o := demi.OpenOptions{Lenient: a.lenient}
+	if demi.IsURL(path) {
+		c, err = demi.OpenURL(ctx, path, &demi.URLOptions{OpenOptions: o, Token: tokenFor(path, os.Getenv)})
+		err = denied(err, path)
+	} else {
+		c, err = demi.Open(path, &o)
+	}
+	if err != nil {
+		return nil, sourceError(err)
+	}
+	a.warn(c.Warnings())
+	return c, nil
+}
+
+// tokenFor returns the token for a URL: DEMI_TOKEN, which its user has set for
+// this program, else HF_TOKEN, which others use as well, for its own hosts.
+func tokenFor(path string, getenv func(string) string) string {
+	if t := getenv("DEMI_TOKEN"); t != "" {
+		return t
+	}
+	u, err := url.Parse(path)
+	if err != nil || u.Scheme != "https" {
+		return ""
+	}
+	host := strings.ToLower(u.Hostname())
+	if host == "huggingface.co" || strings.HasSuffix(host, ".huggingface.co") {
+		return getenv("HF_TOKEN")
+	}
+	return ""
+}
+
+func denied(err error, path string) error {
+	if errors.Is(err, fs.ErrPermission) && tokenFor(path, os.Getenv) == "" {
+		return hinted(err, "if the server wants a token, put it into DEMI_TOKEN (HF_TOKEN for huggingface.co)")
+	}
+	return err
+}
+
+// shown returns a path as it may be printed: a URL without its secrets.
+func shown(path string) string {
+	if demi.IsURL(path) {
+		return httpfile.Redact(path)
+	}
+	return path
+}
