@@ -111,4 +111,3 @@ func TestTokenFor(t *testing.T) {
 	require.Equal(t, "http://xxxxx@h/x?sig=xxxxx", shown("http://u:p@h/x?sig=abc"))
 	require.Equal(t, "a?sig=abc", shown("a?sig=abc"))
 }
-
