@@ -24,9 +24,9 @@ var mayImport = map[string][]string{
 	"kernels/internal/copykernel": {"internal/cpu"},
 	"kernels/internal/bars":       {"kernels", "kernels/internal/copykernel", "internal/cpu"},
 	"verify":                      {"tensor", "kernels", "internal/tile", "internal/ordered"},
-	"codec":                       {"kernels", "internal/cpu", "internal/tile"},
+	"codec":                       {"kernels", "internal/cpu", "internal/tile", "internal/zstdframe"},
 	"format": {"tensor", "kernels", "codec", "internal/atomicfile", "internal/ordered", "internal/regular",
-		"internal/shardset", "internal/sniff", "internal/tile", "internal/valuehash"},
+		"internal/shardset", "internal/sniff", "internal/tile", "internal/valuehash", "internal/zstdframe"},
 	"safetensors": {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
 	"pytorch":     {"tensor", "internal/regular", "internal/shardset", "internal/sniff"},
 	"gguf":        {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"internal/sniff":      {},
 	"internal/tile":       {},
 	"internal/valuehash":  {},
+	"internal/zstdframe":  {},
 }
 
 func TestImports(t *testing.T) {

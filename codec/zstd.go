@@ -1,10 +1,14 @@
 package codec
 
-import "github.com/klauspost/compress/zstd"
+import (
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/demi-weights/demi/internal/zstdframe"
+)
 
 // maxWindow is the largest window that a Zstd tile may ask for, and the most
 // bytes that one may have.
-const maxWindow = 1 << 20
+const maxWindow = zstdframe.MinWindow
 
 // A zstdEncoder makes frames of Zstandard. Its encoders are made when they are
 // first used.
@@ -45,6 +49,9 @@ type zstdDecoder struct{ r *zstd.Decoder }
 
 // decode decodes a frame of len(dst) bytes.
 func (z *zstdDecoder) decode(dst, src []byte) error {
+	if err := zstdframe.Check(src, int64(len(dst))); err != nil {
+		return corrupt("zstd: %v", err)
+	}
 	if z.r == nil {
 		z.r = newZstdDecoder()
 	}

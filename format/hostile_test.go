@@ -15,6 +15,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
 	"github.com/demi-weights/demi/format"
@@ -224,6 +225,16 @@ func TestRefusals(t *testing.T) {
 			section(f, "metadata").length = 1 << 40
 			return f.appendIndex()
 		}},
+		{"bytes after the frame", tensor.ErrFormat, func(f *miniFile) []byte {
+			s := section(f, "metadata")
+			s.flags, s.stored = 2, append(zstdFrame(s.stored), "\x50\x2a\x4d\x18\x00\x00\x00\x00"...)
+			return f.appendIndex()
+		}},
+		{"bytes of content, want", tensor.ErrFormat, func(f *miniFile) []byte {
+			s := section(f, "metadata")
+			s.flags, s.stored = 2, append(zstdFrame(s.stored[:4]), zstdFrame(s.stored[4:])...)
+			return f.appendIndex()
+		}},
 		{"which does not fit 63 bits", tensor.ErrFormat, func(f *miniFile) []byte {
 			section(f, "metadata").length = 1 << 63
 			return f.appendIndex()
@@ -252,6 +263,70 @@ func TestRefusals(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		require.ErrorIs(t, err, c.class, c.want)
 	}
+}
+
+// zstdFrame returns p as a frame.
+func zstdFrame(p []byte) []byte {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(true))
+	if err != nil {
+		panic(err)
+	}
+	defer w.Close()
+	return w.EncodeAll(p, nil)
+}
+
+// TestForgedCounts: sections whose counts ask for as many things as their bytes
+// could hold, which are zeros but for that, or hold little else. Beside the index
+// itself, which is as large as it says, nothing that matters is allocated.
+func TestForgedCounts(t *testing.T) {
+	const size = 32 << 20
+	le := binary.LittleEndian
+	fill := func(name string, each uint32) []byte {
+		return forge(t, func(f *miniFile) []byte {
+			p := make([]byte, size)
+			le.PutUint32(p, size/each-1)
+			at := slices.IndexFunc(f.sections, func(s miniSection) bool { return s.name == name })
+			if at < 0 {
+				at, f.sections = len(f.sections), append(f.sections, miniSection{name: name})
+			}
+			f.sections[at].stored, f.sections[at].length = p, size
+			return f.appendIndex()
+		})
+	}
+	for name, each := range map[string]uint32{"metadata": 9, "tensors": 24, "sources": 88, "records": 1, "blocks": 8} {
+		p := fill(name, each)
+		var f *format.File
+		var err error
+		n := allocated(func() {
+			if f, err = open(p); err == nil {
+				_, err = f.Sources()
+			}
+			if err == nil {
+				_, err = f.Records()
+			}
+		})
+		require.Error(t, err, name)
+		require.LessOrEqual(t, n, uint64(len(p))+1<<20, name)
+	}
+}
+
+// TestManyKeys: metadata of as many keys as its bytes can hold costs a small
+// multiple of them.
+func TestManyKeys(t *testing.T) {
+	const keys = 1 << 19
+	le := binary.LittleEndian
+	p := forge(t, func(f *miniFile) []byte {
+		b := le.AppendUint32(nil, keys)
+		for i := range uint32(keys) {
+			b = append(le.AppendUint32(b, 3), byte(i), byte(i>>8), byte(i>>16))
+			b = append(le.AppendUint32(b, 0), 1)
+		}
+		s := &f.sections[slices.IndexFunc(f.sections, func(s miniSection) bool { return s.name == "metadata" })]
+		s.stored, s.length = b, uint64(len(b))
+		return f.appendIndex()
+	})
+	n := allocated(func() { require.Len(t, mustOpen(t, p).Meta(), keys) })
+	require.Less(t, n, 32*uint64(len(p)), "with all that growing lists have left behind")
 }
 
 // TestUnknownCodec: a codec that is not known is refused when it is read.

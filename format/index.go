@@ -1,11 +1,13 @@
 package format
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/demi-weights/demi/codec"
+	"github.com/demi-weights/demi/internal/zstdframe"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -146,19 +148,28 @@ func (f *File) decompressed(s *section) (p []byte, at int64, err error) {
 	if s.flags&flagCompressed == 0 {
 		return s.stored, s.at, nil
 	}
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(max(uint64(s.length), 1)))
-	if err != nil {
-		return nil, 0, err
+	if err = zstdframe.Check(s.stored, s.length); err == nil {
+		p, err = unframe(s.stored, s.length)
 	}
-	defer r.Close()
-	p, err = r.DecodeAll(s.stored, make([]byte, 0, s.length))
 	if err == nil && int64(len(p)) != s.length {
-		return nil, 0, f.fail("", s.at, tensor.ErrFormat, "section %q decodes to %d bytes, want %d", s.name, len(p), s.length)
+		err = fmt.Errorf("it decodes to %d bytes", len(p))
 	}
 	if err != nil {
 		return nil, 0, f.fail("", s.at, tensor.ErrFormat, "section %q, %d bytes: %v", s.name, s.length, err)
 	}
 	return p, -1, nil
+}
+
+// unframe decodes a frame of n bytes.
+func unframe(frame []byte, n int64) ([]byte, error) {
+	limit := uint64(zstdframe.Window(n))
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderMaxMemory(limit), zstd.WithDecoderMaxWindow(limit))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return r.DecodeAll(frame, make([]byte, 0, n))
 }
 
 func (x *index) section(name string) *section {

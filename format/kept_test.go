@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,11 +102,7 @@ func keptModels() map[string]kept {
 		m.add("clean", tensor.F32, keepHalf(asF32(bell(500, 8))), 10, 50)
 	})
 	add("zstd", nil, func(m *model) {
-		var p []byte
-		for i := range 300 {
-			p = binary.LittleEndian.AppendUint64(p, uint64(i*i))
-		}
-		m.add("squares", tensor.I64, p, 300)
+		m.add("squares", tensor.I64, squares(), 300)
 	})
 	add("types", nil, func(m *model) {
 		for d := tensor.U64; d < tensor.Opaque; d++ {
@@ -143,7 +141,51 @@ func keptModels() map[string]kept {
 	x := files["extension"]
 	x.after = extend
 	files["extension"] = x
+	add("frames", nil, func(m *model) {
+		p := make([]byte, 200000)
+		copy(p[150000:], noise(20, 23))
+		m.meta = tensor.Metadata{{Key: "bytes", Value: tensor.Array{Elem: tensor.KindU8, Len: len(p), Raw: p}}}
+		m.add("squares", tensor.I64, squares(), 300)
+	})
+	x = files["frames"]
+	x.after = reframe
+	files["frames"] = x
 	return files
+}
+
+func squares() (p []byte) {
+	for i := range uint64(300) {
+		p = binary.LittleEndian.AppendUint64(p, i*i)
+	}
+	return p
+}
+
+// reframe has the reference implementation of Zstandard compress the section of
+// metadata, in several blocks with a window that is smaller than it, and the
+// only tile, with a checksum.
+func reframe(p []byte) []byte {
+	f, err := readMini(p)
+	if err != nil {
+		panic(err)
+	}
+	meta, blocks := &f.sections[2], &f.sections[1]
+	meta.stored = zstdProgram(f.section("metadata").p, "-3", "--no-check", "--zstd=wlog=17")
+	meta.flags = 2
+	tile := zstdProgram(squares(), "-19", "--check")
+	blocks.stored = binary.LittleEndian.AppendUint32(nil, uint32(len(tile))|3<<24)
+	blocks.stored = binary.LittleEndian.AppendUint32(blocks.stored, crc32c(append(bytes.Clone(tile), 3)))
+	before := append(bytes.Clone(p[:64]), tile...)
+	return seal(append(before, make([]byte, -len(before)&63)...), f.appendIndex())
+}
+
+func zstdProgram(p []byte, args ...string) []byte {
+	c := exec.Command("zstd", append(args, "-q", "-c", fmt.Sprint("--stream-size=", len(p)))...)
+	c.Stdin = bytes.NewReader(p)
+	out, err := c.Output()
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // extend adds what version 1 does not define and a reader must skip: a feature,

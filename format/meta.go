@@ -115,8 +115,8 @@ func (f *File) parseMeta() error {
 		return err
 	}
 	n := c.count(4+4+1, "number of keys")
-	seen := make(map[string]struct{}, n)
-	f.x.meta = make(tensor.Metadata, 0, n)
+	seen := make(map[string]struct{}, likely(n))
+	f.x.meta = make(tensor.Metadata, 0, likely(n))
 	for range n {
 		at := c.at()
 		key := c.str("key")

@@ -114,9 +114,8 @@ func (f *File) parseTensors() error {
 		return err
 	}
 	n := c.count(minTensor, "number of tensors")
-	likely := min(n, len(c.p)/64) // with a name, a dimension and a hash
-	f.x.byName = make(map[string]int, likely)
-	f.x.infos, f.x.entries = make([]tensor.Info, 0, likely), make([]entry, 0, likely)
+	f.x.byName = make(map[string]int, likely(n))
+	f.x.infos, f.x.entries = make([]tensor.Info, 0, likely(n)), make([]entry, 0, likely(n))
 	for i := range n {
 		at := c.at()
 		in, e := readTensor(c)

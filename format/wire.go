@@ -140,6 +140,10 @@ func (c *cursor) count(each int, what string) int {
 	return int(n)
 }
 
+// likely returns for how many of n things memory is taken at once: a number has
+// not earned more before the things are there.
+func likely(n int) int { return min(n, 1024) }
+
 // end checks that all has been read, and returns the error of the cursor.
 func (c *cursor) end() error {
 	if len(c.p) > 0 {
