@@ -86,6 +86,19 @@ func (c *Checkpoint) Tensor(name string) (t *Tensor, ok bool) {
 	return &Tensor{c, i}, true
 }
 
+// fileOf returns a function that gives the number of the file that a tensor is
+// in.
+func (c *Checkpoint) fileOf() func(name string) int {
+	numbers := make(map[string]int, len(c.layout))
+	for i := range c.layout {
+		numbers[c.layout[i].File] = i
+	}
+	return func(name string) int {
+		file, _ := c.src.Place(c.byName[name])
+		return numbers[file]
+	}
+}
+
 // Close frees what the Checkpoint holds.
 func (c *Checkpoint) Close() error {
 	err := c.src.Close()

@@ -55,6 +55,7 @@ type CreateOptions struct {
 	IfExists IfExists
 	// MaxShard is the size of a shard in bytes; 0 means DefaultMaxShard for
 	// directories, and one file for what is a file; negative means no limit.
+	// Options.KeepSplit takes its place.
 	MaxShard int64
 	// KeepConfig copies configurations as they are: the element type in them is
 	// not corrected.
@@ -73,7 +74,8 @@ type CreateOptions struct {
 
 // Create returns a Sink for the output of a plan for c. A path with the
 // extension of a format is a file or, if MaxShard is given and it would be
-// larger, a set of shards with names made of it. Any other is a directory, which
+// larger, or under Options.KeepSplit, a set of shards with names made of it. Any
+// other is a directory, which
 // gets shards with the names that the source has ("model", as a rule) and the
 // files of up to 64 MiB that lie beside the source, such as config.json, in
 // which the element type is corrected.
@@ -97,7 +99,7 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if err := p.checkFormat(o); err != nil {
 		return nil, err
 	}
-	if FormatOf(path) == "" || o.MaxShard > 0 {
+	if FormatOf(path) == "" || o.MaxShard > 0 || p.Options.KeepSplit {
 		var companions []companion
 		var err error
 		if FormatOf(path) == "" {
@@ -130,18 +132,25 @@ func (p *Plan) createSet(dir, stem string, c *Checkpoint, o *CreateOptions) tens
 	if c.components != nil {
 		return newTree(dir, p, c, o)
 	}
-	limit := o.MaxShard
-	if limit == 0 {
+	limit, shardOf := o.MaxShard, (func(string) int)(nil)
+	switch {
+	case p.Options.KeepSplit:
+		limit, shardOf = -1, c.fileOf()
+	case limit == 0:
 		limit = DefaultMaxShard
 	}
 	switch p.Options.Format {
 	case GGUF:
-		return gguf.CreateSet(filepath.Join(dir, stem+".gguf"), limit, o.gguf())
+		gg := o.gguf()
+		gg.ShardOf = shardOf
+		return gguf.CreateSet(filepath.Join(dir, stem+".gguf"), limit, gg)
 	case Demi:
-		return store.CreateSet(dir, stem, limit, o.store())
+		dm := o.store()
+		dm.ShardOf = shardOf
+		return store.CreateSet(dir, stem, limit, dm)
 	}
 	st := p.safetensors()
-	st.IndexMeta = c.indexMeta
+	st.IndexMeta, st.ShardOf = c.indexMeta, shardOf
 	return safetensors.CreateSet(dir, stem, limit, st)
 }
 
@@ -202,7 +211,7 @@ func (o *CreateOptions) store() *store.WriteOptions {
 func (o *CreateOptions) gguf() *gguf.WriteOptions { return &gguf.WriteOptions{Align: o.Align} }
 
 func (p *Plan) safetensors() *safetensors.WriteOptions {
-	return &safetensors.WriteOptions{Canonical: p.Options.Canonical, Lenient: p.Options.Lenient}
+	return &safetensors.WriteOptions{Canonical: p.Options.Canonical, NoFormat: p.Options.NoFormat, Lenient: p.Options.Lenient}
 }
 
 // foreignExtensions are those of weight files that Demi does not write: a

@@ -148,6 +148,15 @@ type Options struct {
 	// instead of with as many tensors on cache lines as the format allows.
 	Canonical bool
 
+	// NoFormat leaves out the "format": "pt" that safetensors get in their
+	// metadata where there is no such key: loaders refuse metadata without it.
+	NoFormat bool
+
+	// KeepSplit keeps the tensors of one file of the source together, and
+	// apart from those of others: each file with tensors becomes a file of the
+	// set that is written, in the same order.
+	KeepSplit bool
+
 	// Lenient writes tensors of element types that are not known, which a
 	// lenient Open has let pass, to the format that they come from.
 	Lenient bool

@@ -1,6 +1,7 @@
 package demi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,6 +30,8 @@ type Choice struct {
 	Out       tensor.Info // as it will be
 	Reason    string
 	Undecided bool // Decide has to look at the values first; Out is that of In until then
+
+	file int // of the source
 
 	exact bool // Decide saw that every value comes back
 	fits  bool // Decide saw that no value overflows
@@ -74,9 +77,10 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 	infos := c.src.Tensors()
 	table := newCaster(infos, o, o.Format == GGUF || o.Format == Demi && from == GGUF)
 	choices := make([]Choice, len(infos))
+	fileOf := c.fileOf()
 	for i, in := range infos {
 		to, reason, candidate := table.cast(in)
-		choices[i] = Choice{Source: i, In: in, Out: in, Reason: reason}
+		choices[i] = Choice{Source: i, In: in, Out: in, Reason: reason, file: fileOf(in.Name)}
 		if to != in.DType {
 			if err := choices[i].retype(to, reason); err != nil {
 				return nil, &tensor.FileError{Tensor: in.Name, Offset: -1, Err: err}
@@ -97,6 +101,9 @@ func (p *Plan) overflowDecides() bool {
 // arrange puts the tensors in the order that the output format likes.
 func (p *Plan) arrange() {
 	order := p.order(p.Infos())
+	if p.Options.KeepSplit {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.Tensors[a].file, p.Tensors[b].file) })
+	}
 	if p.pipeline {
 		slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(p.component(a), p.component(b)) })
 	}

@@ -40,6 +40,8 @@ type PlanOptions struct {
 	Mixed         bool     `json:"mixed"`
 	Format        string   `json:"to"`
 	Canonical     bool     `json:"canonical,omitempty"`
+	NoFormat      bool     `json:"no_format,omitempty"`
+	KeepSplit     bool     `json:"keep_split,omitempty"`
 	Lenient       bool     `json:"lenient,omitempty"`
 	ContainerOnly bool     `json:"container_only,omitempty"`
 }
@@ -63,7 +65,7 @@ func (o Options) Text() PlanOptions {
 	t := PlanOptions{
 		Target: string(o.Target), Rounding: o.Rounding.String(), Overflow: string(o.Overflow), OnNaN: string(o.OnNaN),
 		Subnormals: "keep", Seed: o.Seed, Preset: o.Preset, Pure: o.Pure, Mixed: o.Mixed, Format: string(o.Format),
-		Canonical: o.Canonical, Lenient: o.Lenient, ContainerOnly: o.ContainerOnly,
+		Canonical: o.Canonical, NoFormat: o.NoFormat, KeepSplit: o.KeepSplit, Lenient: o.Lenient, ContainerOnly: o.ContainerOnly,
 	}
 	if o.Flush {
 		t.Subnormals = "flush"
@@ -79,7 +81,7 @@ func (t *PlanOptions) Options() (o Options, err error) {
 	o = Options{
 		Target: Target(t.Target), Overflow: Overflow(t.Overflow), OnNaN: NaNPolicy(t.OnNaN), Flush: t.Subnormals == "flush",
 		Seed: t.Seed, Preset: t.Preset, Pure: t.Pure, Mixed: t.Mixed, Format: Format(t.Format),
-		Canonical: t.Canonical, Lenient: t.Lenient, ContainerOnly: t.ContainerOnly,
+		Canonical: t.Canonical, NoFormat: t.NoFormat, KeepSplit: t.KeepSplit, Lenient: t.Lenient, ContainerOnly: t.ContainerOnly,
 	}
 	if t.Rounding != "" {
 		if o.Rounding, err = kernels.ParseRounding(t.Rounding); err != nil {

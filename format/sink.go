@@ -28,6 +28,10 @@ type WriteOptions struct {
 	// Sources, if not nil, gives the headers of the files that the tensors come
 	// from, when the first file of a set, or the only one, is finished.
 	Sources func() ([]SourceHeader, error)
+	// ShardOf, if not nil, divides a set further: tensors for whose names it
+	// gives different numbers share no file. Those of one number have to come
+	// one after another.
+	ShardOf func(name string) int
 }
 
 // A HashMode says where the value hashes of tensors come from.

@@ -20,7 +20,7 @@ type Shard struct {
 // shard is empty, but that without tensors there is one. limit <= 0 means no
 // limit.
 func SplitShards(infos []tensor.Info, limit int64) (shards []Shard, warnings []string) {
-	return shardset.Split[Shard](infos, limit)
+	return shardset.Split[Shard](infos, limit, nil)
 }
 
 // CreateSet returns a Sink that writes a set of files into a directory that
@@ -41,7 +41,7 @@ func CreateSet(dir, stem string, limit int64, o *WriteOptions) *Sink {
 }
 
 func (s *Sink) layoutSet(path string, limit int64) error {
-	shards, _ := SplitShards(s.infos, limit)
+	shards, _ := shardset.Split[Shard](s.infos, limit, s.opts.ShardOf)
 	if len(shards) > shardset.MaxShards {
 		return &tensor.FileError{Offset: -1, Err: classed(tensor.ErrUnsupported, "%d shards of %d bytes, names count %d", len(shards), limit, shardset.MaxShards)}
 	}

@@ -26,6 +26,10 @@ type WriteOptions struct {
 	// says), and one of ollama's readers takes the data to begin at a multiple
 	// of 32. With 64, every tensor begins on a cache line.
 	Align int64
+	// ShardOf, if not nil, divides a set further: tensors for whose names it
+	// gives different numbers share no file. Those of one number have to come
+	// one after another.
+	ShardOf func(name string) int
 }
 
 // align returns the alignment, checked.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/demi-weights/demi/internal/rawsink"
+	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -32,7 +33,7 @@ func Split(infos []tensor.Info, maxBytes int64, o *WriteOptions) ([]Shard, error
 		if !ok || !fits {
 			return nil, cannotHold(infos[i].Name, "size of %d bytes ends beyond 2^63", infos[i].Size)
 		}
-		if maxBytes > 0 && sum > maxBytes && cur.To > cur.From {
+		if cur.To > cur.From && (maxBytes > 0 && sum > maxBytes || o.shardOf().Apart(infos, i)) {
 			shards = append(shards, cur)
 			cur, sum = Shard{From: i}, size
 		}
@@ -43,6 +44,13 @@ func Split(infos []tensor.Info, maxBytes int64, o *WriteOptions) ([]Shard, error
 		return nil, fmt.Errorf("%w: %d shards of %d bytes, GGUF counts %d", tensor.ErrUnsupported, len(shards), maxBytes, maxShards)
 	}
 	return shards, nil
+}
+
+func (o *WriteOptions) shardOf() shardset.ShardOf {
+	if o == nil {
+		return nil
+	}
+	return o.ShardOf
 }
 
 // CreateSet returns a Sink that writes a split set: name without ".gguf" is the

@@ -34,6 +34,10 @@ type WriteOptions struct {
 	// IndexMeta is what a set's index has in its metadata beside total_size,
 	// which is computed.
 	IndexMeta []IndexEntry
+	// ShardOf, if not nil, divides a set further: tensors for whose names it
+	// gives different numbers share no file. Those of one number have to come
+	// one after another.
+	ShardOf func(name string) int
 }
 
 func (o *WriteOptions) orZero() WriteOptions {

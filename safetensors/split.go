@@ -24,7 +24,7 @@ type Shard struct {
 // than that gets a shard of its own, with a warning; no shard is empty, but
 // that without tensors there is one. limit <= 0 means no limit.
 func SplitShards(infos []tensor.Info, limit int64) (shards []Shard, warnings []string) {
-	return shardset.Split[Shard](infos, limit)
+	return shardset.Split[Shard](infos, limit, nil)
 }
 
 // CreateSet returns a Sink that writes a set of shards into a directory that
@@ -59,7 +59,7 @@ type setPlan struct {
 // check refuses what no file of the set could hold, and splits the tensors.
 func (p *setPlan) check(infos []tensor.Info, meta tensor.Metadata) error {
 	errs := append(checkTensors(infos, p.opts.Lenient), checkMetadata(meta)...)
-	p.shards, _ = SplitShards(infos, p.limit)
+	p.shards, _ = shardset.Split[Shard](infos, p.limit, p.opts.ShardOf)
 	if len(p.shards) > shardset.MaxShards {
 		errs = append(errs, cannotHold("", "%d shards of %d bytes, names count %d", len(p.shards), p.limit, shardset.MaxShards))
 	}

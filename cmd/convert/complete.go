@@ -27,6 +27,7 @@ func flagValues() map[string][]string {
 		"on-overflow": overflows,
 		"on-nan":      {"keep", "error"},
 		"subnormals":  {"keep", "flush"},
+		"order":       {"aligned", "canonical"},
 		"level":       codec.Levels(),
 		"preset":      presets,
 		"progress":    progressModes,

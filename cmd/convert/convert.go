@@ -23,7 +23,9 @@ type convertFlags struct {
 	mixed                                  bool
 	seed                                   uint64
 	keep                                   []string
-	pure, force, containerOnly, canonical  bool
+	pure, force, containerOnly             bool
+	order                                  string
+	addFormat, keepSplit                   bool
 	maxShard                               string
 	level                                  string
 	align                                  int64
@@ -53,8 +55,10 @@ func convertCommand(a *app) *cobra.Command {
 	fs.BoolVar(&f.mixed, "mixed", false, "exact: BF16 or F16 for each tensor, whichever holds its values, not one of them for all")
 	fs.StringVar(&f.to, "to", "", "format of the output: safetensors, gguf, demi (default by the extension of DST, else that of SRC)")
 	fs.BoolVar(&f.containerOnly, "container-only", false, "allow safetensors <-> GGUF, which leaves tensor names and layouts as they are")
-	fs.BoolVar(&f.canonical, "canonical", false, "lay safetensors out as the reference implementation does")
+	fs.StringVar(&f.order, "order", "aligned", "of tensors in safetensors: aligned (as many on cache lines as the format allows), canonical (as the reference implementation writes)")
+	fs.BoolVar(&f.addFormat, "add-format", true, "give safetensors the metadata format = pt, which loaders ask for, if they have no such key")
 	fs.StringVar(&f.maxShard, "max-shard-size", "", "size of a shard, such as 5GB or 2GiB (default 5GB when DST is a directory, else one file)")
+	fs.BoolVar(&f.keepSplit, "keep-split", false, "shards that hold the tensors that those of SRC hold, whatever their size")
 	fs.BoolVar(&f.single, "single-file", false, "one file, whatever its size, when DST is a directory")
 	fs.BoolVar(&f.keepConfig, "no-update-config", false, "copy config.json as it is")
 	fs.Int64Var(&f.align, "align", 0, "alignment of tensors in a GGUF file (default 32) or a .demi store (default 64)")
@@ -117,7 +121,10 @@ func (f *convertFlags) options(dst string) (o demi.Options, err error) {
 		o.Format, e = demi.ParseFormat(f.to)
 		check(e)
 	}
-	o.Seed, o.Pure, o.ContainerOnly, o.Canonical = f.seed, f.pure, f.containerOnly, f.canonical
+	o.Canonical, e = oneOf("--order", f.order, "aligned", "canonical")
+	check(e)
+	o.Seed, o.Pure, o.ContainerOnly = f.seed, f.pure, f.containerOnly
+	o.NoFormat, o.KeepSplit = !f.addFormat, f.keepSplit
 	o.Mixed, o.Preset, o.OnNaN = f.mixed, f.preset, demi.NaNPolicy(f.onNaN)
 	check(o.Validate())
 	return o, err
@@ -147,8 +154,8 @@ func (f *convertFlags) create() (o demi.CreateOptions, err error) {
 	}
 	o.KeepConfig = f.keepConfig
 	switch {
-	case f.single && f.maxShard != "":
-		return o, usagef("--single-file and --max-shard-size do not go together")
+	case f.single && f.maxShard != "", f.single && f.keepSplit, f.keepSplit && f.maxShard != "":
+		return o, usagef("of --single-file, --keep-split and --max-shard-size only one can be")
 	case f.single:
 		o.MaxShard = -1
 	case f.maxShard != "":
@@ -202,6 +209,8 @@ func (j *job) check(f *convertFlags) error {
 		return usagef("--verify and an output to stdout do not go together: it cannot be read again")
 	case demi.IsURL(j.dst):
 		return usagef("DST is a URL: only SRC can be one")
+	case f.keepSplit && j.dst == toStdout:
+		return usagef("--keep-split and an output to stdout do not go together: that is one file")
 	case f.dryRun && (j.verify || j.report != ""):
 		return usagef("--verify and --report are for a conversion, not for a plan")
 	}
@@ -308,7 +317,8 @@ func (a *app) restore(cmd *cobra.Command, c *demi.Checkpoint, j *job) (err error
 // user may be counting on.
 func checkFlags(set *pflag.FlagSet, f demi.Format) error {
 	for flag, formats := range map[string][]demi.Format{
-		"level": {demi.Demi}, "align": {demi.GGUF, demi.Demi}, "canonical": {demi.Safetensors},
+		"level": {demi.Demi}, "align": {demi.GGUF, demi.Demi},
+		"order": {demi.Safetensors}, "add-format": {demi.Safetensors},
 	} {
 		if set.Changed(flag) && !slices.Contains(formats, f) {
 			return usagef("--%s means nothing for a %s output", flag, f)

@@ -10,15 +10,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/demi-weights/demi"
 )
 
 func TestMain(m *testing.M) {
@@ -38,6 +42,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines, "poke": poke, "serve": serve,
+			"sameplaces": samePlaces,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -129,6 +134,38 @@ func countLines(ts *testscript.TestScript, _ bool, args []string) {
 	if n := strings.Count(ts.ReadFile(args[0]), "\n"); n > limit {
 		ts.Fatalf("%d lines", n)
 	}
+}
+
+// sameplaces SRC DST checks that each file of DST holds the tensors of one file
+// of SRC, in the order of the files.
+func samePlaces(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sameplaces SRC DST")
+	}
+	src, dst := tensorsByFile(ts, args[0]), tensorsByFile(ts, args[1])
+	if diff := cmp.Diff(src, dst); diff != "" {
+		ts.Fatalf("the files hold other tensors (-%s +%s):\n%s", args[0], args[1], diff)
+	}
+}
+
+// tensorsByFile returns the sorted names of the tensors in each file.
+func tensorsByFile(ts *testscript.TestScript, path string) (files [][]string) {
+	c, err := demi.Open(ts.MkAbs(path), nil)
+	ts.Check(err)
+	defer c.Close()
+	number := map[string]int{}
+	for i, s := range c.Sections() {
+		number[s.File] = i
+	}
+	files = make([][]string, len(number))
+	for t := range c.Tensors() {
+		file, _ := t.Place()
+		files[number[file]] = append(files[number[file]], t.Info().Name)
+	}
+	for _, names := range files {
+		slices.Sort(names)
+	}
+	return files
 }
 
 // demiCommand returns a command that runs this test binary as the program.

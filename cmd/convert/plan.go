@@ -44,7 +44,7 @@ func unscanned(f *pflag.FlagSet) bool {
 // planned are the flags whose values are in a plan.
 var planned = []string{
 	"dtype", "round", "seed", "on-overflow", "on-nan", "subnormals", "keep", "preset", "pure", "mixed", "to",
-	"container-only", "canonical",
+	"container-only", "order", "add-format", "keep-split",
 }
 
 // checkPlan refuses flags that a plan has a say in.

@@ -27,7 +27,7 @@ func sized(sizes ...int64) (infos []tensor.Info) {
 
 func TestSplit(t *testing.T) {
 	runs := func(limit int64, sizes ...int64) string {
-		shards, warnings := shardset.Split[shard](sized(sizes...), limit)
+		shards, warnings := shardset.Split[shard](sized(sizes...), limit, nil)
 		var out []string
 		for _, s := range shards {
 			out = append(out, fmt.Sprintf("%d-%d:%d", s.From, s.To, s.Size))
@@ -43,6 +43,18 @@ func TestSplit(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("0-1:%d 1-2:1", math.MaxInt64), runs(0, math.MaxInt64, 1), "a sum beyond 2^63")
 }
 
+// TestSplitApart: tensors that are to be apart are, whatever the limit.
+func TestSplitApart(t *testing.T) {
+	of := map[string]int{"t0": 7, "t1": 7, "t2": 3, "t3": 5, "t4": 5}
+	shardOf := func(name string) int { return of[name] }
+	shards, _ := shardset.Split[shard](sized(1, 1, 1, 1, 1), 0, shardOf)
+	require.Equal(t, []shard{{0, 2, 2}, {2, 3, 1}, {3, 5, 2}}, shards)
+	shards, _ = shardset.Split[shard](sized(9, 9, 1, 1, 1), 10, shardOf)
+	require.Equal(t, []shard{{0, 1, 9}, {1, 2, 9}, {2, 3, 1}, {3, 5, 2}}, shards)
+	shards, _ = shardset.Split[shard](nil, 0, shardOf)
+	require.Equal(t, []shard{{}}, shards)
+}
+
 // TestSplitGreedy: the runs cover all tensors in order, none is empty, none
 // could have taken the next tensor, none is over the limit but for one tensor
 // alone.
@@ -50,7 +62,7 @@ func TestSplitGreedy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		infos := sized(rapid.SliceOfN(rapid.Int64Range(0, 20), 1, 30).Draw(t, "sizes")...)
 		limit := rapid.Int64Range(1, 40).Draw(t, "limit")
-		shards, warnings := shardset.Split[shard](infos, limit)
+		shards, warnings := shardset.Split[shard](infos, limit, nil)
 		next, large := 0, 0
 		for _, s := range shards {
 			require.Equal(t, next, s.From)
