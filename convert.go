@@ -26,13 +26,14 @@ type RunOptions struct {
 	// number of workers. 0 means no limit: at most a few MiB a worker. A limit
 	// below what one worker needs is tensor.ErrLimit.
 	MaxMemory int64
-	// Progress, if not nil, is called after each tile, from one goroutine.
+	// Progress, if not nil, is called after each tile, never by two goroutines
+	// at once.
 	Progress func(Progress)
 }
 
 // A Progress says how far the work has come.
 type Progress struct {
-	Phase  string // "scan" or "convert"
+	Phase  string // "scan", "convert", "verify" or "hash"
 	Done   int64  // bytes of the source that have been read
 	Total  int64
 	Tensor string // the one that the last tile belongs to

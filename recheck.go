@@ -77,12 +77,22 @@ func (h *hashing) completeTo(i int) {
 // follow from its values and those of the source. A problem is a fault of the
 // storage, or of this package. rounding is that of the conversion.
 func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding, records []tensor.Record, o *RunOptions) ([]verify.Problem, error) {
-	hashes, err := Hashes(ctx, out, o)
+	run := o.withDefaults()
+	compare := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory, Mode: kernels.Mode{Rounding: rounding}}
+	if report := run.Progress; report != nil { // of both reads as one
+		first, second := stored(out.src), stored(c.src)
+		run.Progress = func(p Progress) {
+			p.Total = first + second
+			report(p)
+		}
+		compare.Progress = func(done int64) {
+			report(Progress{Phase: "verify", Done: first + done, Total: first + second})
+		}
+	}
+	hashes, err := Hashes(ctx, out, &run)
 	if err != nil {
 		return nil, err
 	}
-	run := o.withDefaults()
-	compare := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory, Mode: kernels.Mode{Rounding: rounding}}
 	found, problems, err := verify.Compare(ctx, c.src, out.src, &compare)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,9 @@ type app struct {
 	progress string
 	tier     string
 
-	started time.Time
-	outErr  error // the first of writing to stdout
+	started  time.Time
+	warnings []string
+	outErr   error // the first of writing to stdout
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -51,6 +52,7 @@ to the bit when it is widened again.`
 	c.SilenceUsage, c.SilenceErrors = true, true
 	c.SetOut(a.stdout)
 	c.SetErr(a.stderr)
+	c.SetGlobalNormalizationFunc(dashes)
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	c.PersistentPreRunE = func(*cobra.Command, []string) error { return a.start() }
 	a.addFlags(c)
@@ -66,13 +68,12 @@ to the bit when it is widened again.`
 
 func (a *app) addFlags(c *cobra.Command) {
 	f := c.PersistentFlags()
-	f.SetNormalizeFunc(dashes)
 	f.BoolVar(&a.json, "json", false, "print one JSON document on stdout, also on failure")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print a line for every tensor")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but errors")
 	f.BoolVar(&a.lenient, "lenient", false, "accept trailing bytes and unknown element types, and say so")
 	f.IntVarP(&a.workers, "jobs", "j", 0, "goroutines that work (default twice the processors, at most 8)")
-	f.StringVar(&a.memory, "max-memory", "", "limit of all buffers, such as 64MiB")
+	f.StringVar(&a.memory, "max-memory", "", "limit of all buffers, such as 64MiB (default 1GiB, or half the memory limit of the cgroup if that is less)")
 	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto (in a terminal), plain, json (a line each), none")
 	f.StringVar(&a.tier, "cpu", "", "force a tier of kernels: generic, avx2, avx512, neon")
 	f.Lookup("cpu").Hidden = true
@@ -95,6 +96,7 @@ func (a *app) start() error {
 
 // warn prints what is not an error but worth knowing.
 func (a *app) warn(texts []string) {
+	a.warnings = append(a.warnings, texts...)
 	if a.quiet {
 		return
 	}

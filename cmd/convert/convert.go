@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,7 +42,6 @@ func convertCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.convert(cmd, &f, args[0], args[1]) },
 	}
 	fs := c.Flags()
-	fs.SetNormalizeFunc(dashes)
 	fs.SortFlags = false
 	fs.StringVar(&f.dtype, "dtype", "exact", "what floating-point tensors become: exact, keep, bf16, f16, f32, f64")
 	fs.StringVar(&f.round, "round", "nearest-even", "rounding: "+strings.Join(kernels.Roundings(), ", "))
@@ -172,6 +172,9 @@ type job struct {
 	run      demi.RunOptions
 	verify   bool
 	report   string
+	hash     bool // the files, for a document
+	source   []demi.FileIdentity
+	meter    *meter
 }
 
 // toStdout is the DST that means standard output.
@@ -179,6 +182,7 @@ const toStdout = "-"
 
 func (a *app) newJob(f *convertFlags, src, dst string) (j *job, err error) {
 	j = &job{src: src, dst: dst, verify: f.verify, report: f.report}
+	j.hash = a.json || strings.EqualFold(filepath.Ext(f.report), ".json")
 	if err = j.check(f); err != nil {
 		return nil, err
 	}
@@ -267,20 +271,22 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if unscanned(cmd.Flags()) {
 		return a.reportPlan(c, p)
 	}
-	meter := a.newMeter(&j.run)
-	defer meter.stop()
+	if j.source, err = c.Identity(); err != nil {
+		return err
+	}
+	j.meter = a.newMeter(&j.run)
+	defer j.meter.stop()
 	if err := p.Decide(cmd.Context(), c, &j.run); err != nil {
 		return err
 	}
 	if f.dryRun {
-		meter.stop()
+		j.meter.stop()
 		return a.reportPlan(c, p)
 	}
 	records, err := demi.Convert(cmd.Context(), c, sink, p, &j.run)
 	if err != nil {
 		return err
 	}
-	meter.stop()
 	return a.reportConversion(cmd.Context(), c, p, records, j)
 }
 
@@ -339,7 +345,7 @@ func swapped(err error, src, dst string) error {
 }
 
 func (a *app) runOptions() (o demi.RunOptions, err error) {
-	o.Workers = a.workers
+	o.Workers, o.MaxMemory = a.workers, defaultMemory()
 	if a.memory != "" {
 		o.MaxMemory, err = parseBytes("--max-memory", a.memory)
 	}

@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines, "poke": poke, "serve": serve,
-			"sameplaces": samePlaces,
+			"sameplaces": samePlaces, "samehash": sameHash,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -104,11 +104,30 @@ func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: json FILE PATH WANT")
 	}
-	var v any
-	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	v := jsonValue(ts, args[0], args[1])
+	if got := fmt.Sprint(v); (got == args[2]) == neg {
+		ts.Fatalf("%s is %s", args[1], got)
+	}
+}
+
+// samehash FILE PATH OTHER compares a value of a JSON document with the SHA-256
+// of another file.
+func sameHash(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: samehash FILE PATH OTHER")
+	}
+	want := fmt.Sprintf("%x", sha256.Sum256([]byte(ts.ReadFile(args[2]))))
+	if got := jsonValue(ts, args[0], args[1]); got != want {
+		ts.Fatalf("%s is %v, that of %s is %s", args[1], got, args[2], want)
+	}
+}
+
+// jsonValue returns the value at a path of a document.
+func jsonValue(ts *testscript.TestScript, file, path string) (v any) {
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(file)))
 	dec.UseNumber()
 	ts.Check(dec.Decode(&v))
-	for key := range strings.SplitSeq(args[1], ".") {
+	for key := range strings.SplitSeq(path, ".") {
 		switch x := v.(type) {
 		case map[string]any:
 			v = x[key]
@@ -118,12 +137,10 @@ func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Check(err)
 			v = x[i]
 		default:
-			ts.Fatalf("nothing at %q in %s", key, args[1])
+			ts.Fatalf("nothing at %q in %s", key, path)
 		}
 	}
-	if got := fmt.Sprint(v); (got == args[2]) == neg {
-		ts.Fatalf("%s is %s", args[1], got)
-	}
+	return v
 }
 
 // lines FILE MAX checks that a text has at most so many lines.

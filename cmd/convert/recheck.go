@@ -22,7 +22,6 @@ func recheck(ctx context.Context, c, out *demi.Checkpoint, p *demi.Plan, records
 	for _, s := range out.Sections() {
 		dropCache(s.File)
 	}
-	run.Progress = nil
 	problems, err := demi.Recheck(ctx, c, out, p.Options.Rounding, records, &run)
 	if err != nil {
 		return fmt.Errorf("read the output again: %w", err)

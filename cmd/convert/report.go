@@ -29,8 +29,8 @@ type document struct {
 	Command  string            `json:"command"`
 	Program  string            `json:"program"`
 	Options  *demi.PlanOptions `json:"options,omitempty"`
-	Inputs   []demi.Section    `json:"inputs"`
-	Outputs  []demi.Section    `json:"outputs"`
+	Inputs   []fileDocument    `json:"inputs"`
+	Outputs  []fileDocument    `json:"outputs"`
 	Summary  *verify.Summary   `json:"summary"`
 	Tensors  []verify.Row      `json:"tensors"`
 	Verified bool              `json:"verified,omitempty"` // the output has been read again
@@ -102,46 +102,51 @@ func program() string {
 func (a *app) reportConversion(ctx context.Context, c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, j *job) error {
 	d := &document{
 		Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
-		Inputs: c.Sections(), Summary: verify.Summarize(records), Tensors: verify.Rows(records),
-		Savings: p.Savings(), Warnings: c.Warnings(), records: records,
+		Inputs: newFiles(c), Outputs: []fileDocument{}, Summary: verify.Summarize(records), Tensors: verify.Rows(records),
+		Savings: p.Savings(), records: records,
 	}
-	if j.dst == toStdout {
-		if !a.quiet {
-			a.printSummary(d.Summary, records)
+	var out *demi.Checkpoint
+	if j.dst != toStdout {
+		var err error
+		if out, err = demi.Open(outputOf(j.dst), &demi.OpenOptions{Lenient: a.lenient}); err != nil {
+			return fmt.Errorf("the output was written, but: %w", err)
 		}
-		d.Seconds = time.Since(a.started).Seconds()
-		return writeReport(j.report, d)
+		defer out.Close()
+		d.Outputs = newFiles(out)
 	}
-	dst := outputOf(j.dst)
-	out, err := demi.Open(dst, &demi.OpenOptions{Lenient: a.lenient})
-	if err != nil {
-		return fmt.Errorf("the output was written, but: %w", err)
-	}
-	defer out.Close()
 	if j.verify {
 		if err := recheck(ctx, c, out, p, records, j.run); err != nil {
 			return err
 		}
+		d.Verified = true
 	}
-	d.Verified, d.Outputs, d.Seconds = j.verify, out.Sections(), time.Since(a.started).Seconds()
+	if j.hash {
+		if err := j.hashFiles(ctx, d, c, out); err != nil {
+			return err
+		}
+	}
+	j.meter.stop()
+	d.Warnings, d.Seconds = a.warnings, time.Since(a.started).Seconds()
 	if err := writeReport(j.report, d); err != nil {
 		return err
 	}
+	return a.printConversion(d, c, out, j)
+}
+
+func (a *app) printConversion(d *document, c, out *demi.Checkpoint, j *job) error {
 	if a.json {
 		return a.writeJSON(d)
 	}
-	return a.printConversion(c, out, j.src, dst, d)
-}
-
-func (a *app) printConversion(c, out *demi.Checkpoint, src, dst string, d *document) error {
 	if a.quiet {
 		return nil
 	}
 	if a.verbose {
 		a.table(d.records)
 	}
-	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", printable(shown(src)), c.Format(), c.Len(), formatBytes(fileBytes(c))))
-	a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", dst, out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
+	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", printable(shown(j.src)), c.Format(), c.Len(), formatBytes(fileBytes(c))))
+	if out != nil {
+		a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", printable(outputOf(j.dst)), out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
+	}
 	a.printSummary(d.Summary, d.records)
 	a.printSavings(d.Savings, d.Summary.BytesIn)
 	if d.Verified {
@@ -276,8 +281,8 @@ func (a *app) table(records []tensor.Record) {
 func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Record, problems []verify.Problem, report string) error {
 	summary := verify.Summarize(records)
 	d := &document{
-		Version: documentVersion, Command: "verify", Program: program(), Inputs: ref.Sections(), Outputs: got.Sections(),
-		Summary: summary, Tensors: verify.Rows(records), Problems: problems, Seconds: time.Since(a.started).Seconds(), records: records,
+		Version: documentVersion, Command: "verify", Program: program(), Inputs: newFiles(ref), Outputs: newFiles(got),
+		Summary: summary, Tensors: verify.Rows(records), Problems: problems, Warnings: a.warnings, Seconds: time.Since(a.started).Seconds(), records: records,
 	}
 	if err := writeReport(report, d); err != nil {
 		return err
