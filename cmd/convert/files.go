@@ -45,7 +45,10 @@ func (j *job) hashFiles(ctx context.Context, d *document, c, out *demi.Checkpoin
 			return &tensor.FileError{File: j.src, Offset: -1, Err: fmt.Errorf("%w while it was converted", tensor.ErrChanged)}
 		}
 		for i := range ids {
-			files[k][i].Identity, files[k][i].SHA256 = ids[i].Header, sums[k][i]
+			files[k][i].Identity = ids[i].Header
+			if i < len(sums[k]) { // a file behind a URL is not read again for it
+				files[k][i].SHA256 = sums[k][i]
+			}
 		}
 	}
 	return nil
