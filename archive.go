@@ -16,6 +16,7 @@ import (
 
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/internal/atomicfile"
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -194,7 +195,7 @@ func (f *sourceFile) read(ctx context.Context) error {
 	if f.swapped {
 		return fmt.Errorf("%s: its byte order is not that of the store: %w", f.path, errNoArchive)
 	}
-	in, err := os.Open(f.path)
+	in, _, err := regular.Open(f.path)
 	if err != nil {
 		return err
 	}
@@ -208,8 +209,8 @@ func (f *sourceFile) read(ctx context.Context) error {
 			return err
 		}
 		p := buf[:min(int64(len(buf)), h.Size-pos)]
-		if _, err := io.ReadFull(in, p); err != nil {
-			return changedFile(f.path, "byte %d of %d cannot be read: %v", pos, h.Size, err)
+		if n, err := in.ReadAt(p, pos); n < len(p) {
+			return readError(f.path, pos+int64(n), h.Size, err)
 		}
 		sum.Write(p)
 		if room := int64(cap(h.Bytes) - len(h.Bytes)); room > 0 {
@@ -222,6 +223,14 @@ func (f *sourceFile) read(ctx context.Context) error {
 	}
 	sum.Sum(h.SHA256[:0])
 	return nil
+}
+
+// readError is the error of a read that ended at a byte of a file.
+func readError(file string, at, size int64, err error) error {
+	if err == io.EOF {
+		return changedFile(file, "it ends at byte %d, and had %d", at, size)
+	}
+	return &tensor.FileError{File: file, Offset: at, Err: err}
 }
 
 // gaps returns the bytes that are neither of the header nor of a tensor.
@@ -349,7 +358,7 @@ func restoreDir(ctx context.Context, path string, list []store.SourceHeader, src
 	}
 	for i := range list {
 		to := dir.Path(list[i].Name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		if err := atomicfile.MkdirAll(filepath.Dir(to)); err != nil {
 			return nil, err
 		}
 		if err := restoreFile(ctx, to, &list[i], src); err != nil {

@@ -2,12 +2,10 @@ package demi
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -45,7 +43,10 @@ func findCompanions(c *Checkpoint, warn func(string)) (list []companion, err err
 	if c.components != nil {
 		from = c.dir
 	}
-	f := &companionFinder{c: c, root: from, parts: c.partNames()}
+	f := &companionFinder{c: c, root: from}
+	if f.parts, err = c.partNames(); err != nil {
+		return nil, err
+	}
 	if err := f.lookAll(); err != nil {
 		return nil, err
 	}
@@ -123,16 +124,12 @@ func readable(tree regular.Tree, file string) error {
 
 // partNames returns the directories that a pipeline consists of: what its file
 // names, with weights or without.
-func (c *Checkpoint) partNames() (names []string) {
+func (c *Checkpoint) partNames() ([]string, error) {
 	if c.components == nil {
-		return nil
+		return nil, nil
 	}
-	text, err := newOpener(c.tree.FS, nil).read(c.tree.Join(c.dir, pipelineFile), maxPipeline)
-	var index map[string]json.RawMessage
-	if err != nil || json.Unmarshal(text, &index) != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(index))
+	index, err := newOpener(c.tree.FS, nil).pipelineIndex(c.dir)
+	return slices.Sorted(maps.Keys(index)), err
 }
 
 // inModelDir reports whether what lies beside the files of c belongs to them: c
@@ -158,7 +155,7 @@ func (c *Checkpoint) has(path string) bool {
 func copyCompanions(dst *atomicfile.Dir, list []companion, dtype func(dir string) tensor.DType) error {
 	for _, x := range list {
 		to := dst.Path(x.to)
-		err := os.MkdirAll(filepath.Dir(to), 0o777)
+		err := atomicfile.MkdirAll(filepath.Dir(to))
 		if err == nil {
 			err = copyCompanion(to, x, dtype(path.Dir(x.to)))
 		}
@@ -184,26 +181,33 @@ func companionFile(name string) bool {
 const maxConfig = 16 << 20
 
 func copyCompanion(to string, x companion, dtype tensor.DType) error {
-	file, err := x.tree.Open(x.from)
+	f, err := x.tree.Open(x.from)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	in := io.NewSectionReader(file, 0, file.Size())
+	defer f.Close()
 	out, err := atomicfile.Create(to)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	var r io.Reader = in
+	size, head := f.Size(), int64(0) // head: the bytes that need not be copied
 	if filepath.Base(x.from) == "config.json" && dtype != tensor.Invalid {
-		text, err := io.ReadAll(io.LimitReader(in, maxConfig))
-		if err != nil {
+		head = min(size, maxConfig)
+		text := make([]byte, head)
+		if n, err := f.ReadAt(text, 0); n < len(text) {
+			return readError(x.from, int64(n), size, err)
+		}
+		if _, err := out.Write(correctDType(text, dtype)); err != nil {
 			return err
 		}
-		r = io.MultiReader(bytes.NewReader(correctDType(text, dtype)), in)
 	}
-	if _, err := io.CopyBuffer(struct{ io.Writer }{out}, r, make([]byte, atomicfile.WriteSize)); err != nil {
+	in := io.NewSectionReader(f, head, size-head)
+	n, err := io.CopyBuffer(struct{ io.Writer }{out}, in, make([]byte, atomicfile.WriteSize))
+	if err == nil && n < size-head {
+		err = readError(x.from, head+n, size, io.EOF)
+	}
+	if err != nil {
 		return err
 	}
 	return out.Commit()

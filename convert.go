@@ -68,10 +68,13 @@ func (o RunOptions) workers(each int64) (int, error) {
 // order of the output. Whatever the workers and the processor, bytes and
 // records are the same.
 //
-// Convert finishes the sink, or aborts it when it returns an error.
+// Convert finishes the sink, or aborts it when it returns an error. Files of the
+// source that are written to meanwhile are tensor.ErrChanged.
 func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *RunOptions) ([]tensor.Record, error) {
 	v, err := newConversion(c.src, sink, p, o.withDefaults())
 	if err == nil {
+		before := c.stamps()
+		v.unwritten = func() error { return c.unchanged(before) }
 		err = v.run(ctx)
 	}
 	if err != nil {
@@ -97,6 +100,8 @@ type conversion struct {
 	have    map[int]tensor.Record // of tensors that an earlier run has written
 	done    int                   // records before this one are complete
 	root    valuehash.Root
+
+	unwritten func() error // says whether the files of the source were written to
 }
 
 // A resumer is a Sink that may have tensors from an earlier run, and wants to
@@ -206,7 +211,7 @@ func (v *conversion) run(ctx context.Context) error {
 		return err
 	}
 	v.complete(len(v.records))
-	if err := errors.Join(ctx.Err(), v.unchanged()); err != nil {
+	if err := errors.Join(ctx.Err(), v.unwritten(), v.unchanged()); err != nil {
 		return err
 	}
 	return v.sink.Finish(v.records)

@@ -104,7 +104,7 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 		var err error
 		if FormatOf(path) == "" {
 			companions, err = findCompanions(c, o.Warn)
-		} else if o.IfExists != Replace {
+		} else if o.IfExists != Replace && !atomicfile.Left(path) {
 			err = checkFreeSet(path)
 		}
 		if err != nil {
@@ -112,9 +112,9 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 		}
 		return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink {
 			return &dirSink{path: path, plan: p, source: c, options: *o, companions: companions}
-		}), path, c, o), nil
+		}), path, c, o)
 	}
-	return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink { return p.createFile(path, o) }), path, c, o), nil
+	return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink { return p.createFile(path, o) }), path, c, o)
 }
 
 func (p *Plan) createFile(path string, o *CreateOptions) tensor.Sink {

@@ -3,6 +3,7 @@ package demi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -321,7 +322,7 @@ func owned(dir string) (files []string, err error) {
 	}
 	c, err := Open(dir, nil)
 	if err != nil {
-		return nil, exists(dir, "what is there cannot be told to be one checkpoint: %v", err)
+		return nil, notTold(dir, "what is there cannot be told to be one checkpoint", err)
 	}
 	defer c.Close()
 	for _, s := range c.sections {
@@ -355,7 +356,7 @@ func ownedBeside(path string) (files []string, err error) {
 	}
 	c, err := Open(set, nil)
 	if err != nil {
-		return nil, exists(set, "what belongs to it cannot be told: %v", err)
+		return nil, notTold(set, "what belongs to it cannot be told", err)
 	}
 	defer c.Close()
 	for _, s := range c.sections {
@@ -365,6 +366,17 @@ func ownedBeside(path string) (files []string, err error) {
 		files = append(files, filepath.Base(set))
 	}
 	return files, nil
+}
+
+// notTold is the error for an output that is there and is not what it should
+// be, or cannot be read.
+func notTold(path, why string, err error) error {
+	for _, class := range []error{tensor.ErrFormat, tensor.ErrTruncated, tensor.ErrUnsupported, tensor.ErrLimit} {
+		if errors.Is(err, class) {
+			return exists(path, "%s: %v", why, err)
+		}
+	}
+	return fmt.Errorf("%s: %s: %w", path, why, err)
 }
 
 // firstShard returns the first file of a set without an index that is named

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -126,6 +128,34 @@ func (c *Checkpoint) identify(s *Section) (f FileIdentity, err error) {
 	return f, err
 }
 
+// A stamp changes when a file is written to.
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+// stamps returns those of the files in the operating system, the zero value for
+// one that is not there any more: it can be read all the same.
+func (c *Checkpoint) stamps() []stamp {
+	list := make([]stamp, len(c.sections))
+	for i := range c.sections {
+		if info, err := os.Stat(c.sections[i].File); err == nil {
+			list[i] = stamp{info.Size(), info.ModTime()}
+		}
+	}
+	return list
+}
+
+// unchanged compares the files with what they were.
+func (c *Checkpoint) unchanged(before []stamp) error {
+	for i, s := range c.stamps() {
+		if s != before[i] {
+			return changedFile(c.sections[i].File, "it was written to or replaced while it was read")
+		}
+	}
+	return nil
+}
+
 func changedFile(file, format string, args ...any) error {
 	return &tensor.FileError{File: file, Offset: -1, Err: fmt.Errorf("%w: %s", tensor.ErrChanged, fmt.Sprintf(format, args...))}
 }
@@ -141,12 +171,12 @@ func storeDigest(s *Section) (string, error) {
 func digestText(f *store.File) string { return "blake3:" + f.Digest().String() }
 
 func fileHeaderHash(s *Section) (string, error) {
-	f, err := os.Open(s.File)
+	f, size, err := regular.Open(s.File)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	return headerHash(s, f)
+	return headerHash(s, io.NewSectionReader(f, 0, size))
 }
 
 // headerHash hashes the first bytes of a file.

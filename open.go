@@ -2,6 +2,7 @@ package demi
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 
@@ -156,7 +157,10 @@ func (o *opener) formatAt(path string) (Format, error) {
 	}
 	defer f.Close()
 	var magic [5]byte
-	n, _ := f.ReadAt(magic[:], 0) // what cannot be read here cannot be later
+	n, err := f.ReadAt(magic[:], 0)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
 	switch head := string(magic[:n]); {
 	case strings.HasPrefix(head, "GGUF"):
 		return GGUF, nil

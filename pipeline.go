@@ -86,25 +86,40 @@ func (o *opener) openPipeline(dir string) (*Checkpoint, error) {
 // componentNames returns the names in the pipeline's file that are directories
 // with weights, in order.
 func (o *opener) componentNames(dir string) (names []string, err error) {
-	file := o.tree.Join(dir, pipelineFile)
-	text, err := o.read(file, maxPipeline)
+	index, err := o.pipelineIndex(dir)
 	if err != nil {
 		return nil, err
-	}
-	var index map[string]json.RawMessage
-	if err := json.Unmarshal(text, &index); err != nil {
-		return nil, &tensor.FileError{File: file, Offset: -1, Err: fmt.Errorf("%w: %w", tensor.ErrFormat, err)}
 	}
 	for name := range index {
 		if !fs.ValidPath(name) || strings.ContainsAny(name, `/\`) || name == "." {
 			continue
 		}
-		if weights, err := o.weightsIn(o.tree.Join(dir, name)); err == nil && len(weights) > 0 {
+		at := o.tree.Join(dir, name)
+		weights, err := o.weightsIn(at)
+		if err != nil {
+			if info, statErr := o.tree.Stat(at); statErr == nil && info.IsDir() {
+				return nil, err
+			} // else it is no component, as "_class_name" is none
+		}
+		if len(weights) > 0 {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// pipelineIndex reads the pipeline's file.
+func (o *opener) pipelineIndex(dir string) (index map[string]json.RawMessage, err error) {
+	file := o.tree.Join(dir, pipelineFile)
+	text, err := o.read(file, maxPipeline)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, &tensor.FileError{File: file, Offset: -1, Err: fmt.Errorf("%w: %w", tensor.ErrFormat, err)}
+	}
+	return index, nil
 }
 
 // read returns a small file.
@@ -124,7 +139,7 @@ func (o *opener) read(name string, limit int64) ([]byte, error) {
 	text := make([]byte, info.Size())
 	n, err := f.ReadAt(text, 0)
 	if n < len(text) {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, readError(name, int64(n), info.Size(), err)
 	}
 	return text, nil
 }

@@ -87,15 +87,15 @@ func (s *receiptSink) unwrap() tensor.Sink { return s.Sink }
 
 // receipted returns the Sink s for an output at path, with a receipt if o wants
 // one.
-func (p *Plan) receipted(s tensor.Sink, path string, c *Checkpoint, o *CreateOptions) tensor.Sink {
+func (p *Plan) receipted(s tensor.Sink, path string, c *Checkpoint, o *CreateOptions) (tensor.Sink, error) {
 	if o.IfExists != Skip {
-		return s
+		return s, nil
 	}
 	key, err := p.key(c, o)
 	if err != nil || key == "" {
-		return s // whether the source can be read, its reader will say
+		return s, err
 	}
-	return &receiptSink{s, path, key}
+	return &receiptSink{s, path, key}, nil
 }
 
 func (s *receiptSink) Finish(records []tensor.Record) error {

@@ -1,10 +1,10 @@
 package demi
 
 import (
-	"os"
 	"path"
 	"path/filepath"
 
+	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -106,7 +106,7 @@ func (t *treeSink) Begin(infos []tensor.Info, _ tensor.Metadata) error {
 	own := t.split(infos)
 	for k := range t.parts {
 		p := &t.parts[k]
-		if err := os.MkdirAll(p.dir, 0o777); err != nil {
+		if err := atomicfile.MkdirAll(p.dir); err != nil {
 			return err
 		}
 		if err := p.SetSink.Begin(own[k], p.meta); err != nil {

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync/atomic"
 )
 
@@ -71,7 +70,7 @@ func (f *File) Allocate(size int64) error {
 	if f.f == nil {
 		return fs.ErrClosed
 	}
-	if err := allocate(f.f, size); err != nil {
+	if err := reserve(f.f, size); err != nil {
 		return fmt.Errorf("reserve %d bytes for %s: %w", size, f.name, err)
 	}
 	return nil
@@ -85,7 +84,7 @@ func (f *File) WriteAt(p []byte, off int64) (n int, err error) {
 	}
 	for n < len(p) && err == nil {
 		var k int
-		k, err = file.WriteAt(p[n:min(n+WriteSize, len(p))], off+int64(n))
+		k, err = writeAt(file, p[n:min(n+WriteSize, len(p))], off+int64(n))
 		n += k
 	}
 	f.count(file, n)
@@ -98,7 +97,7 @@ func (f *File) Write(p []byte) (n int, err error) {
 	if file == nil {
 		return 0, fs.ErrClosed
 	}
-	n, err = file.Write(p)
+	n, err = write(file, p)
 	f.count(file, n)
 	return n, f.named(err)
 }
@@ -132,14 +131,15 @@ func (f *File) named(err error) error {
 // what was there when the staging file was created. Something that has come
 // there since, such as the output of another program, is left alone, and the
 // error is fs.ErrExist. After an error nothing at that name has changed and
-// the staging file is gone.
+// the staging file is gone; but where a file was replaced, and only the name is
+// not known to be durable, the new one is there.
 func (f *File) Commit() error {
 	if f.f == nil {
 		return fs.ErrClosed
 	}
 	file := f.f
 	f.f = nil
-	err := file.Sync()
+	err := syncFile(file)
 	if !takeOpen {
 		err = errors.Join(err, file.Close())
 	}
@@ -155,16 +155,19 @@ func (f *File) Commit() error {
 	if err != nil {
 		return f.named(err)
 	}
-	return SyncDir(filepath.Dir(f.name))
+	if err = SyncDir(filepath.Dir(f.name)); err != nil && !f.taken {
+		os.Remove(f.name)
+	}
+	return f.named(err)
 }
 
 // take renames the staging file. A hard link, unlike a rename, replaces
 // nothing; where the file system has none, a look before the rename has to do.
 func (f *File) take(stage string) error {
 	if f.taken {
-		return os.Rename(stage, f.name)
+		return rename(stage, f.name)
 	}
-	err := os.Link(stage, f.name)
+	err := link(stage, f.name)
 	if err == nil {
 		os.Remove(stage) // if that fails, the output is there all the same
 		return nil
@@ -172,7 +175,7 @@ func (f *File) take(stage string) error {
 	if _, statErr := os.Lstat(f.name); statErr == nil {
 		return fs.ErrExist
 	}
-	return os.Rename(stage, f.name)
+	return rename(stage, f.name)
 }
 
 // Abort removes the staging file. After Commit it does nothing.
@@ -189,22 +192,6 @@ func (f *File) Abort() {
 	if !takeOpen {
 		os.Remove(file.Name())
 	}
-}
-
-// SyncDir makes the names in a directory durable, where the system can.
-func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // directories cannot be opened for that
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrInvalid) {
-		err = nil // file systems without it, such as some network ones
-	}
-	return errors.Join(err, d.Close())
 }
 
 var _ io.WriterAt = (*File)(nil)

@@ -67,19 +67,19 @@ func (d *Dir) open() error {
 	if err := d.read(); err != nil {
 		return err
 	}
-	err := os.Mkdir(d.stage, 0o777)
+	err := mkdir(d.stage)
 	if errors.Is(err, fs.ErrExist) {
 		return d.check()
 	}
 	d.notes = nil // there is nothing that they could be about
-	return errors.Join(err, d.journal.Truncate(0))
+	return errors.Join(err, truncate(d.journal, 0))
 }
 
 // read reads the journal, up to the last line that is whole.
 func (d *Dir) read() error {
 	info, err := d.journal.Stat()
 	if err != nil || info.Size() > maxJournal {
-		return errors.Join(err, d.journal.Truncate(0))
+		return errors.Join(err, truncate(d.journal, 0))
 	}
 	text, err := io.ReadAll(d.journal)
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *Dir) read() error {
 	for line := range bytes.Lines(text) {
 		d.notes = append(d.notes, line)
 	}
-	return d.journal.Truncate(int64(len(text)))
+	return truncate(d.journal, int64(len(text)))
 }
 
 // check says whether the directory that is there is a staging directory.
@@ -122,10 +122,10 @@ func (d *Dir) Note(line []byte) error {
 	}
 	_, err := d.journal.Seek(0, io.SeekEnd)
 	if err == nil {
-		_, err = d.journal.Write(append(bytes.ReplaceAll(line, []byte{'\n'}, []byte{' '}), '\n'))
+		_, err = write(d.journal, append(bytes.ReplaceAll(line, []byte{'\n'}, []byte{' '}), '\n'))
 	}
 	if err == nil {
-		err = d.journal.Sync()
+		err = syncFile(d.journal)
 	}
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", d.name, err)
@@ -140,7 +140,7 @@ func (d *Dir) Reset() error {
 	for _, e := range entries {
 		err = errors.Join(err, os.RemoveAll(d.Path(e.Name())))
 	}
-	err = errors.Join(err, d.journal.Truncate(0))
+	err = errors.Join(err, truncate(d.journal, 0))
 	if err != nil {
 		return fmt.Errorf("create %s: %w", d.name, err)
 	}
@@ -160,25 +160,31 @@ func (d *Dir) Commit() error {
 		if info, statErr := os.Lstat(d.name); statErr == nil && info.IsDir() {
 			os.Remove(d.name)
 		}
-		err = os.Rename(d.stage, d.name)
+		err = rename(d.stage, d.name)
+	}
+	if err == nil {
+		if err = SyncDir(filepath.Dir(d.name)); err != nil {
+			os.Rename(d.name, d.stage)
+		}
 	}
 	if err != nil {
 		d.Abort()
 		return fmt.Errorf("create %s: %w", d.name, err)
 	}
 	d.release()
-	return SyncDir(filepath.Dir(d.name))
+	return nil
 }
 
 // Merge moves the files into the directory that is at the final name already,
-// or that of CreateFiles, one after another in the order given, where they replace what has their names,
-// and removes others from it that are named. If it is interrupted or fails, the
-// journal stays, and so do the files that have not been moved.
-func (d *Dir) Merge(files, remove []string) error {
+// or that of CreateFiles, one after another in the order given, where they
+// replace what has their names, and removes the old ones from it. If it is
+// interrupted or fails, the journal stays, and so do the files that have not
+// been moved.
+func (d *Dir) Merge(files, old []string) error {
 	if d.journal == nil {
 		return fs.ErrClosed
 	}
-	if err := d.merge(files, remove); err != nil {
+	if err := d.merge(files, old); err != nil {
 		d.close()
 		return fmt.Errorf("replace %s: %w", d.name, err)
 	}
@@ -186,13 +192,13 @@ func (d *Dir) Merge(files, remove []string) error {
 	return nil
 }
 
-func (d *Dir) merge(files, remove []string) error {
+func (d *Dir) merge(files, old []string) error {
 	for _, file := range files {
 		to := filepath.Join(d.into, file)
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		if err := MkdirAll(filepath.Dir(to)); err != nil {
 			return err
 		}
-		err := os.Rename(d.Path(file), to)
+		err := rename(d.Path(file), to)
 		if errors.Is(err, fs.ErrNotExist) {
 			if _, there := os.Lstat(to); there == nil {
 				err = nil // an earlier run has moved it
@@ -205,8 +211,8 @@ func (d *Dir) merge(files, remove []string) error {
 			return err
 		}
 	}
-	for _, file := range remove {
-		if err := os.Remove(filepath.Join(d.into, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, file := range old {
+		if err := remove(filepath.Join(d.into, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ var ErrBusy = errors.New("it is being written by another process")
 // writing: the other name may be that of a finished output.
 func openLocked(path string, stale bool) (*os.File, error) {
 	for range 100 {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o666)
+		f, err := openFile(path)
 		if err != nil {
 			return nil, err
 		}

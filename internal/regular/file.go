@@ -4,6 +4,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/demi-weights/demi/internal/fault"
 )
 
 // A File is an open file. Its methods may be called by several goroutines at
@@ -19,7 +21,7 @@ type File struct {
 func newFile(name string, file fs.File, size int64) (*File, error) {
 	switch r := file.(type) {
 	case *os.File: // counts its readers itself
-		return &File{ReaderAt: r, closer: r, size: size}, nil
+		return &File{ReaderAt: fault.Reader(name, r), closer: r, size: size}, nil
 	case io.ReaderAt:
 		c := &counted{r: r}
 		c.free = file.Close
