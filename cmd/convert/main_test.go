@@ -203,42 +203,6 @@ func sparse(t *testing.T, name string, size int64) {
 	require.NoError(t, os.Truncate(name, int64(len(head))+size))
 }
 
-// TestMemoryIsBounded converts one tensor of 1 GiB.
-func TestMemoryIsBounded(t *testing.T) {
-	dir := t.TempDir()
-	src, dst := filepath.Join(dir, "src.safetensors"), filepath.Join(dir, "dst.safetensors")
-	sparse(t, src, 1<<30)
-	cmd := demiCommand(t, src, dst, "--dtype", "bf16", "-j", "8")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	rss := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-	t.Logf("peak RSS %d MiB", rss>>20)
-	require.Less(t, rss, int64(200<<20))
-	info, err := os.Stat(dst)
-	require.NoError(t, err)
-	require.Greater(t, info.Size(), int64(1<<29))
-}
-
-// TestSignals stops a conversion at several moments: nothing may be left.
-func TestSignals(t *testing.T) {
-	for i, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTERM} {
-		dir := t.TempDir()
-		src, out := filepath.Join(dir, "src.safetensors"), filepath.Join(dir, "out")
-		sparse(t, src, 4<<30)
-		require.NoError(t, os.Mkdir(out, 0o777))
-		cmd := demiCommand(t, src, filepath.Join(out, "dst.safetensors"), "--dtype", "bf16", "--max-memory", "2MiB")
-		require.NoError(t, cmd.Start())
-		time.Sleep(time.Duration(60+80*i) * time.Millisecond)
-		require.NoError(t, cmd.Process.Signal(s))
-		err := cmd.Wait()
-		require.Error(t, err)
-		require.Equal(t, 128+int(s), cmd.ProcessState.ExitCode())
-		entries, err := os.ReadDir(out)
-		require.NoError(t, err)
-		require.Empty(t, entries)
-	}
-}
-
 func TestPanicIsExit70(t *testing.T) {
 	var out, errs strings.Builder
 	a := &app{stdout: &out, stderr: &errs, json: true}
