@@ -32,6 +32,7 @@ func ReadPlan(r io.Reader) (*PlanDocument, error) { return readPlan(r, maxPlanne
 func readPlan(r io.Reader, tensors int, tooMany error) (*PlanDocument, error) {
 	text := &io.LimitedReader{R: r, N: MaxPlan + 1}
 	p := planReader{dec: jsontext.NewDecoder(text), tensors: tensors, tooMany: tooMany}
+	p.doc.Command, p.doc.Files = "plan", []FileIdentity{}
 	if err := p.read(); err != nil {
 		if text.N <= 0 {
 			err = fmt.Errorf("%w: more than %d bytes", tensor.ErrLimit, MaxPlan)
