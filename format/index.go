@@ -103,7 +103,7 @@ func (x *index) append(p []byte, off int64) []byte {
 		p = appendStr(append(p, required), f.Name)
 	}
 	p = le.AppendUint32(p, uint32(len(x.sections)))
-	budget := off + slackSize
+	budget := min(off+slackSize, MaxIndex)
 	for _, s := range x.sections {
 		if frame := compressed(&s, budget); frame != nil {
 			s.stored, s.flags = frame, s.flags|flagCompressed

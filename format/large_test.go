@@ -2,6 +2,7 @@ package format_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"testing"
 
@@ -68,6 +69,41 @@ func TestBeyond4GiB(t *testing.T) {
 	n, err := f.Data(0).ReadAt(p, size-3)
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, []byte{1, 2, 3}, p[:n])
+}
+
+// TestLargeSection reads a compressed section of more than 2^29 bytes, the
+// window up to which many decoders go: a string of zeros, as runs.
+func TestLargeSection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decodes 520 MiB")
+	}
+	const zeros, size = 520 << 20, 4 + 4 + 1 + 4 + 4 + 520<<20
+	le := binary.LittleEndian
+	frame := le.AppendUint32([]byte("\x28\xb5\x2f\xfd\xa0"), size)
+	frame = append(frame, 17<<3, 0, 0)
+	frame = append(frame, "\x01\x00\x00\x00\x01\x00\x00\x00k"...)
+	frame = le.AppendUint32(le.AppendUint32(frame, 8), zeros)
+	for left := zeros; left > 0; left -= 128 << 10 {
+		v := 1<<20 | 1<<1
+		if left == 128<<10 {
+			v |= 1
+		}
+		frame = append(frame, byte(v), byte(v>>8), byte(v>>16), 0)
+	}
+	head := (&model{}).bytes(t, nil)
+	f, err := readMini(head)
+	require.NoError(t, err)
+	f.sections = append(f.sections, miniSection{name: "metadata", flags: 2, length: size, stored: frame}, miniSection{name: "padded"})
+	tail := seal(make([]byte, 1<<20), f.appendIndex())[1<<20:]
+	foot := tail[len(tail)-64:]
+	le.PutUint64(foot, zeros)
+	le.PutUint32(foot[52:], crc32c(foot[:52]))
+	file := &sparse{size: zeros + int64(len(tail)), writes: map[int64][]byte{0: head[:64], zeros: tail}}
+	g, err := format.NewFile(file, file.size, nil)
+	require.NoError(t, err)
+	v, ok := g.Meta().Text("k")
+	require.True(t, ok)
+	require.Len(t, v, zeros)
 }
 
 // TestAnyModel: whatever the tensors, the options and the pieces, both readers

@@ -110,6 +110,9 @@ func (p *part) finish(o *WriteOptions, first bool, records []tensor.Record) erro
 	}
 	at := alignUp(p.end, blockAlign)
 	index := p.x.append(nil, at)
+	if err := checkIndex(int64(len(index))); err != nil {
+		return &tensor.FileError{File: p.name, Offset: -1, Err: err}
+	}
 	p.digest = digestOf(index)
 	foot := footer{at, int64(len(index)), p.digest}
 	p.out.pad(at)
@@ -175,6 +178,24 @@ func (o *output) flush() error {
 		o.buf, o.err = o.buf[:0], err
 	}
 	return o.err
+}
+
+// checkIndex refuses an index that is longer than readers take.
+func checkIndex(n int64) error {
+	if n > MaxIndex {
+		return classed(tensor.ErrUnsupported, "index of %d bytes or more, readers take %d: write a set of smaller files", n, MaxIndex)
+	}
+	return nil
+}
+
+// least returns how many bytes the index has at least: what is known of it
+// before a tensor has come.
+func (p *part) least(infos []tensor.Info) (n int64) {
+	for i := range infos[p.from:p.to] {
+		in := &infos[p.from+i]
+		n += minTensor + int64(len(in.Name)) + 8*(int64(len(in.Shape))+tileCount(in))
+	}
+	return n
 }
 
 // check says what cannot be written.

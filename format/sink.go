@@ -160,6 +160,11 @@ func (s *Sink) plan(infos []tensor.Info, meta tensor.Metadata) error {
 	if err == nil {
 		err = s.layout(s)
 	}
+	for _, p := range s.parts {
+		if err == nil {
+			err = checkIndex(p.least(infos))
+		}
+	}
 	if err != nil && s.name != "" {
 		err = fmt.Errorf("%s cannot be written: %w", s.name, err)
 	}

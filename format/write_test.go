@@ -55,6 +55,25 @@ func TestBeginRefuses(t *testing.T) {
 
 // TestOrder: bytes that do not come next are refused, and those that do may
 // still come.
+// TestIndexTooLong: what readers would not take is refused before there is a
+// file.
+func TestIndexTooLong(t *testing.T) {
+	const size = format.MaxIndex / 8 << 17
+	infos := []tensor.Info{{Name: "w", DType: tensor.U8, Shape: []int64{size}, Size: size}}
+	dir := t.TempDir()
+	err := format.Create(filepath.Join(dir, "a.demi"), nil).Begin(infos, nil)
+	require.ErrorIs(t, err, tensor.ErrUnsupported)
+	require.ErrorContains(t, err, "readers take 1073741824: write a set")
+	require.NoFileExists(t, filepath.Join(dir, "a.demi"))
+	infos[0].Size, infos[0].Shape = size/2, []int64{size / 2}
+	infos = append(infos, infos[0])
+	infos[1].Name = "v"
+	require.Error(t, format.Create(filepath.Join(dir, "a.demi"), nil).Begin(infos, nil))
+	s := format.CreateSet(dir, "a", size/2, nil)
+	require.NoError(t, s.Begin(infos, nil))
+	s.Abort()
+}
+
 func TestOrder(t *testing.T) {
 	m := keptSet()
 	var out bytes.Buffer
