@@ -32,7 +32,8 @@ var mayImport = map[string][]string{
 	"gguf":        {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
 	"": {"tensor", "kernels", "verify", "codec", "format", "safetensors", "gguf",
 		"internal/atomicfile", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
-	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered"},
+	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
+		"internal/shardset", "internal/sniff"},
 
 	"internal/atomicfile": {"internal/fault"},
 	"internal/charlm":     {},

@@ -53,7 +53,8 @@ to the bit when it is widened again.`
 	c.SetOut(a.stdout)
 	c.SetErr(a.stderr)
 	c.SetGlobalNormalizationFunc(dashes)
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.SetFlagErrorFunc(flagError)
+	c.SuggestionsMinimumDistance = near
 	c.PersistentPreRunE = func(*cobra.Command, []string) error { return a.start() }
 	a.addFlags(c)
 
@@ -101,7 +102,7 @@ func (a *app) warn(texts []string) {
 		return
 	}
 	for _, t := range texts {
-		fmt.Fprintln(a.stderr, "demi: warning:", t)
+		fmt.Fprintln(a.stderr, "demi: warning:", printableLines(t))
 	}
 }
 
@@ -109,13 +110,13 @@ func (a *app) warn(texts []string) {
 func (a *app) fail(err error) int {
 	class := classify(err)
 	if (a.quiet && !a.json || !errors.Is(err, errViolated)) && !errors.Is(err, syscall.EPIPE) { // who has closed the pipe does not want to hear of it
-		fmt.Fprintln(a.stderr, "demi:", err)
+		fmt.Fprintln(a.stderr, "demi:", printableLines(err.Error()))
 		var panicked *ordered.PanicError
 		if errors.As(err, &panicked) {
-			fmt.Fprintf(a.stderr, "This is a fault of demi, not of your files. Nothing was written. Please report it with:\n%s", panicked.Stack)
+			fmt.Fprintf(a.stderr, "This is a fault of demi, not of your files. Please report it with:\n%s", panicked.Stack)
 		}
-		if h := hint(err); h != "" {
-			fmt.Fprintln(a.stderr, "hint:", h)
+		if h := hint(err); h != "" && !strings.Contains(err.Error(), h) {
+			fmt.Fprintln(a.stderr, "hint:", printableLines(h))
 		}
 		if a.json {
 			a.writeFailure(err, class)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,7 +90,7 @@ func exactArgs(what string, n int) cobra.PositionalArgs {
 		if len(args) == 0 && !cmd.HasParent() {
 			return pflag.ErrHelp
 		}
-		return usagef("%s takes %s; %d arguments were given (a pattern that names several files?)", cmd.CommandPath(), what, len(args))
+		return argumentsError(cmd, what, n, args)
 	}
 }
 
@@ -103,7 +102,9 @@ func (f *convertFlags) options(dst string) (o demi.Options, err error) {
 		}
 	}
 	var e error
-	o.Target, e = demi.ParseTarget(f.dtype)
+	if o.Target, e = demi.ParseTarget(f.dtype); e != nil {
+		e = hinted(e, "the smallest types are bf16 and f16: demi does not quantise")
+	}
 	check(e)
 	o.Rounding, e = kernels.ParseRounding(f.round)
 	check(e)
@@ -243,7 +244,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	c, err := a.open(cmd.Context(), src)
 	if err != nil {
-		return swapped(err, src, dst)
+		return sourceHint(cmd, err, src, dst)
 	}
 	defer c.Close()
 	if f.restore {
@@ -251,7 +252,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	p, err := f.newPlan(c, j.options)
 	if err != nil {
-		return err
+		return planHint(err, j.options, c.Format())
 	}
 	for _, r := range p.UnusedRules() {
 		a.warn([]string{"no tensor has a name for the rule " + r.String()})
@@ -266,7 +267,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	sink, err := a.sink(j, p, c) // before the scan: a mistake in DST should not cost one
 	if err != nil {
-		return err
+		return outputHint(err, src, dst)
 	}
 	if unscanned(cmd.Flags()) {
 		return a.reportPlan(c, p)
@@ -334,14 +335,6 @@ func checkFlags(set *pflag.FlagSet, f demi.Format) error {
 		return usagef("--align %d: that of a store is from %d to %d", align, format.MinAlign, format.MaxAlign)
 	}
 	return nil
-}
-
-// swapped adds a hint where SRC is missing and DST is there.
-func swapped(err error, src, dst string) error {
-	if errors.Is(err, fs.ErrNotExist) && exists(dst) && !exists(src) {
-		return hinted(err, "the source comes first: demi SRC DST")
-	}
-	return err
 }
 
 func (a *app) runOptions() (o demi.RunOptions, err error) {

@@ -92,6 +92,15 @@ func printable(s string) string {
 	return q[1 : len(q)-1]
 }
 
+// printableLines does the same to a text that may have several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 func program() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return "demi " + info.Main.Version
