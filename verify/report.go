@@ -63,8 +63,12 @@ func csvFloat(f float64) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// WriteMarkdown writes the totals of the records and a table of their figures,
-// the columns of WriteTable, for a page that people read.
+// worstShown is how many of the worst tensors a report for people begins with.
+const worstShown = 10
+
+// WriteMarkdown writes, for a page that people read, the totals of the records
+// and tables with the columns of WriteTable: of the tensors that lost most, if
+// there are more than a few, of layers, of parts, and of all tensors.
 func WriteMarkdown(w io.Writer, records []tensor.Record, problems []Problem) error {
 	s := Summarize(records)
 	var b strings.Builder
@@ -80,14 +84,23 @@ func WriteMarkdown(w io.Writer, records []tensor.Record, problems []Problem) err
 	for _, p := range problems {
 		fmt.Fprintf(&b, "\nProblem: %s: %s\n", mdText(p.Tensor), mdText(p.Text))
 	}
-	mdTable(&b, records)
+	if len(records) > worstShown {
+		mdTable(&b, "Worst tensors", columns, recordLines(Worst(records, worstShown)))
+	}
+	mdTable(&b, "Layers", groupColumns(ByLayer), groupLines(GroupBy(records, ByLayer)))
+	mdTable(&b, "Parts", groupColumns(ByPart), groupLines(GroupBy(records, ByPart)))
+	mdTable(&b, "Tensors", columns, recordLines(records))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func mdTable(b *strings.Builder, records []tensor.Record) {
-	used := usedColumns(records)
-	head, rule := "\n|", "|"
+// mdTable writes a table below its heading; nothing if it has no lines.
+func mdTable(b *strings.Builder, heading string, all []column, lines []line) {
+	if len(lines) == 0 {
+		return
+	}
+	used := usedColumns(all, lines)
+	head, rule := "\n## "+heading+"\n\n|", "|"
 	for _, c := range used {
 		head += " " + c.title + " |"
 		if c.right {
@@ -97,10 +110,10 @@ func mdTable(b *strings.Builder, records []tensor.Record) {
 		}
 	}
 	b.WriteString(head + "\n" + rule + "\n")
-	for i := range records {
+	for i := range lines {
 		b.WriteString("|")
 		for _, c := range used {
-			b.WriteString(" " + mdText(c.cell(&records[i])) + " |")
+			b.WriteString(" " + mdText(c.cell(&lines[i])) + " |")
 		}
 		b.WriteString("\n")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,11 +20,20 @@ import (
 // (away from zero), and how many values overflowed, became zero, or became
 // subnormal. Columns of counts that are all zero are left out.
 func WriteTable(w io.Writer, records []tensor.Record) error {
+	return writeTable(w, columns, recordLines(records))
+}
+
+// WriteGroups writes the same figures of groups, one line a group.
+func WriteGroups(w io.Writer, groups []Group, by By) error {
+	return writeTable(w, groupColumns(by), groupLines(groups))
+}
+
+func writeTable(w io.Writer, all []column, lines []line) error {
 	t := table.NewWriter()
 	t.SetStyle(PlainStyle())
 	var head table.Row
 	var right []int
-	used := usedColumns(records)
+	used := usedColumns(all, lines)
 	for i, c := range used {
 		head = append(head, c.title)
 		if c.right {
@@ -32,10 +42,10 @@ func WriteTable(w io.Writer, records []tensor.Record) error {
 	}
 	t.AppendHeader(head)
 	t.SetColumnConfigs(RightAlign(right...))
-	for i := range records {
+	for i := range lines {
 		var row table.Row
 		for _, c := range used {
-			row = append(row, c.cell(&records[i]))
+			row = append(row, c.cell(&lines[i]))
 		}
 		t.AppendRow(row)
 	}
@@ -69,18 +79,47 @@ func Render(t table.Writer) string {
 	return b.String()
 }
 
-// A column is one figure of a record.
+// A line of a table is a tensor or a group of them.
+type line struct {
+	name, kind string
+	tensors    int
+	values     int64
+	stats      *tensor.Stats // nil if nothing was measured
+}
+
+func recordLines(records []tensor.Record) []line {
+	lines := make([]line, len(records))
+	for i := range records {
+		r := &records[i]
+		lines[i] = line{r.Name, typeCell(r), 1, elements(r.Shape), r.Stats}
+	}
+	return lines
+}
+
+func groupLines(groups []Group) []line {
+	lines := make([]line, len(groups))
+	for i := range groups {
+		g := &groups[i]
+		lines[i] = line{name: g.Name, tensors: g.Tensors, values: g.Stats.Count}
+		if g.Measured > 0 {
+			lines[i].stats = &g.Stats
+		}
+	}
+	return lines
+}
+
+// A column is one figure of a line.
 type column struct {
 	title    string
 	right    bool
 	optional bool // left out if all cells are "0"
-	cell     func(r *tensor.Record) string
+	cell     func(l *line) string
 }
 
 var columns = []column{
-	{"tensor", false, false, func(r *tensor.Record) string { return r.Name }},
-	{"type", false, false, typeCell},
-	{"values", true, false, func(r *tensor.Record) string { return strconv.FormatInt(elements(r.Shape), 10) }},
+	{"tensor", false, false, func(l *line) string { return l.name }},
+	{"type", false, false, func(l *line) string { return l.kind }},
+	{"values", true, false, func(l *line) string { return strconv.FormatInt(l.values, 10) }},
 	{"changed", true, false, figure(func(s *tensor.Stats) string { return Percent(s.Changed, s.Count) })},
 	{"max error", true, false, figure(func(s *tensor.Stats) string { return Short(s.MaxAbs) })},
 	{"RMS error", true, false, figure(func(s *tensor.Stats) string { return Short(s.RMSE()) })},
@@ -94,11 +133,18 @@ var columns = []column{
 	{"Inf", true, true, count(func(s *tensor.Stats) int64 { return s.InfOut })},
 }
 
-func usedColumns(records []tensor.Record) (used []column) {
-	for _, c := range columns {
+// groupColumns are those of groups: without a type, with a number of tensors.
+func groupColumns(by By) []column {
+	name, tensors := columns[0], column{"tensors", true, false, func(l *line) string { return strconv.Itoa(l.tensors) }}
+	name.title = string(by)
+	return slices.Concat([]column{name, tensors}, columns[2:])
+}
+
+func usedColumns(all []column, lines []line) (used []column) {
+	for _, c := range all {
 		keep := !c.optional
-		for i := 0; i < len(records) && !keep; i++ {
-			s := c.cell(&records[i])
+		for i := 0; i < len(lines) && !keep; i++ {
+			s := c.cell(&lines[i])
 			keep = s != "0" && s != noFigure
 		}
 		if keep {
@@ -111,16 +157,16 @@ func usedColumns(records []tensor.Record) (used []column) {
 // noFigure stands in for the figures of a tensor that was not measured.
 const noFigure = "-"
 
-func figure(f func(s *tensor.Stats) string) func(r *tensor.Record) string {
-	return func(r *tensor.Record) string {
-		if r.Stats == nil {
+func figure(f func(s *tensor.Stats) string) func(l *line) string {
+	return func(l *line) string {
+		if l.stats == nil {
 			return noFigure
 		}
-		return f(r.Stats)
+		return f(l.stats)
 	}
 }
 
-func count(f func(s *tensor.Stats) int64) func(r *tensor.Record) string {
+func count(f func(s *tensor.Stats) int64) func(l *line) string {
 	return figure(func(s *tensor.Stats) string { return strconv.FormatInt(f(s), 10) })
 }
 

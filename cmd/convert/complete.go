@@ -6,6 +6,7 @@ import (
 	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/codec"
 	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/verify"
 )
 
 // flagValues returns what a shell offers after a flag.
@@ -30,6 +31,7 @@ func flagValues() map[string][]string {
 		"order":       {"aligned", "canonical"},
 		"level":       codec.Levels(),
 		"preset":      presets,
+		"by":          verify.Bys(),
 		"progress":    progressModes,
 		"if-exists":   {string(demi.Fail), string(demi.Skip), string(demi.Replace)},
 	}

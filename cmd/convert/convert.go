@@ -32,6 +32,7 @@ type convertFlags struct {
 	dryRun, restore, single, keepConfig    bool
 	ifExists, report                       string
 	verify                                 bool
+	table                                  tableFlags
 }
 
 func convertCommand(a *app) *cobra.Command {
@@ -67,6 +68,7 @@ func convertCommand(a *app) *cobra.Command {
 	fs.BoolVar(&f.restore, "restore", false, "write the files again that the store SRC was made from with --dtype keep, byte for byte")
 	fs.StringVar(&f.plan, "plan", "", "carry out a plan that demi plan --json has printed, instead of the options of a new one")
 	fs.BoolVar(&f.verify, "verify", false, "read the output again and compare it with the source")
+	addTable(fs, &f.table)
 	addReport(fs, &f.report)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the plan and write nothing")
 	return c
@@ -176,13 +178,14 @@ type job struct {
 	hash     bool // the files, for a document
 	source   []demi.FileIdentity
 	meter    *meter
+	table    tableFlags
 }
 
 // toStdout is the DST that means standard output.
 const toStdout = "-"
 
 func (a *app) newJob(f *convertFlags, src, dst string) (j *job, err error) {
-	j = &job{src: src, dst: dst, verify: f.verify, report: f.report}
+	j = &job{src: src, dst: dst, verify: f.verify, report: f.report, table: f.table}
 	j.hash = a.json || strings.EqualFold(filepath.Ext(f.report), ".json")
 	if err = j.check(f); err != nil {
 		return nil, err
@@ -216,8 +219,11 @@ func (j *job) check(f *convertFlags) error {
 		return usagef("DST is a URL: only SRC can be one")
 	case f.keepSplit && j.dst == toStdout:
 		return usagef("--keep-split and an output to stdout do not go together: that is one file")
-	case f.dryRun && (j.verify || j.report != ""):
-		return usagef("--verify and --report are for a conversion, not for a plan")
+	case f.dryRun && (j.verify || j.report != "" || j.table.asked()):
+		return usagef("--verify, --report, --by and --worst are for a conversion, not for a plan")
+	}
+	if err := j.table.check(); err != nil {
+		return err
 	}
 	return checkReport(j.report, j.dst, j.src, f.plan)
 }

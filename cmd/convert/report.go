@@ -32,6 +32,7 @@ type document struct {
 	Inputs   []fileDocument    `json:"inputs"`
 	Outputs  []fileDocument    `json:"outputs"`
 	Summary  *verify.Summary   `json:"summary"`
+	Groups   *verify.Groups    `json:"groups"`
 	Tensors  []verify.Row      `json:"tensors"`
 	Verified bool              `json:"verified,omitempty"` // the output has been read again
 	Savings  []demi.Saving     `json:"savings,omitempty"`  // of narrower types, when exact has found none
@@ -111,8 +112,8 @@ func program() string {
 func (a *app) reportConversion(ctx context.Context, c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, j *job) error {
 	d := &document{
 		Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
-		Inputs: newFiles(c), Outputs: []fileDocument{}, Summary: verify.Summarize(records), Tensors: verify.Rows(records),
-		Savings: p.Savings(), records: records,
+		Inputs: newFiles(c), Outputs: []fileDocument{}, Summary: verify.Summarize(records), Groups: verify.NewGroups(records),
+		Tensors: verify.Rows(records), Savings: p.Savings(), records: records,
 	}
 	var out *demi.Checkpoint
 	if j.dst != toStdout {
@@ -149,8 +150,8 @@ func (a *app) printConversion(d *document, c, out *demi.Checkpoint, j *job) erro
 	if a.quiet {
 		return nil
 	}
-	if a.verbose {
-		a.table(d.records)
+	if a.verbose || j.table.asked() {
+		a.table(d.records, j.table)
 	}
 	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", printable(shown(j.src)), c.Format(), c.Len(), formatBytes(fileBytes(c))))
 	if out != nil {
@@ -276,24 +277,14 @@ func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 	}
 }
 
-func (a *app) table(records []tensor.Record) {
-	clean := make([]tensor.Record, len(records))
-	for i, r := range records {
-		r.Name, r.From, r.To = printable(r.Name), printable(r.From), printable(r.To)
-		clean[i] = r
-	}
-	var b strings.Builder
-	verify.WriteTable(&b, clean)
-	a.print(fitText(b.String(), a.width()))
-}
-
-func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Record, problems []verify.Problem, report string) error {
+func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Record, problems []verify.Problem, f *verifyFlags) error {
 	summary := verify.Summarize(records)
 	d := &document{
 		Version: documentVersion, Command: "verify", Program: program(), Inputs: newFiles(ref), Outputs: newFiles(got),
-		Summary: summary, Tensors: verify.Rows(records), Problems: problems, Warnings: a.warnings, Seconds: time.Since(a.started).Seconds(), records: records,
+		Summary: summary, Groups: verify.NewGroups(records), Tensors: verify.Rows(records), Problems: problems, Warnings: a.warnings,
+		Seconds: time.Since(a.started).Seconds(), records: records,
 	}
-	if err := writeReport(report, d); err != nil {
+	if err := writeReport(f.report, d); err != nil {
 		return err
 	}
 	if a.json {
@@ -302,7 +293,7 @@ func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Recor
 	if a.quiet {
 		return nil
 	}
-	a.table(records)
+	a.table(records, f.table)
 	a.printSummary(summary, records)
 	for _, p := range problems {
 		a.print(fmt.Sprintf("problem: %s: %s\n", printable(p.Tensor), p.Text))

@@ -10,8 +10,14 @@ import (
 	"github.com/demi-weights/demi/verify"
 )
 
+// verifyFlags are the flags of a comparison.
+type verifyFlags struct {
+	round, report string
+	table         tableFlags
+}
+
 func verifyCommand(a *app) *cobra.Command {
-	var round, report string
+	var f verifyFlags
 	c := &cobra.Command{
 		Use:   "verify REF GOT",
 		Short: "Measure GOT against REF, tensor by tensor",
@@ -20,19 +26,23 @@ in, and prints the error of every tensor. Differing values are a result, not a
 failure; the exit code is 1 if tensors are missing, additional or of another
 shape, or if stored bytes that are not floating-point values differ.`,
 		Args: exactArgs("REF GOT", 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.verify(cmd, args[0], args[1], round, report) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.verify(cmd, args[0], args[1], &f) },
 	}
-	c.Flags().StringVar(&round, "round", "nearest-even", "how GOT was rounded, which decides what counts as overflow")
-	addReport(c.Flags(), &report)
+	c.Flags().StringVar(&f.round, "round", "nearest-even", "how GOT was rounded, which decides what counts as overflow")
+	addTable(c.Flags(), &f.table)
+	addReport(c.Flags(), &f.report)
 	return c
 }
 
-func (a *app) verify(cmd *cobra.Command, refPath, gotPath, round, report string) error {
-	r, err := kernels.ParseRounding(round)
+func (a *app) verify(cmd *cobra.Command, refPath, gotPath string, f *verifyFlags) error {
+	r, err := kernels.ParseRounding(f.round)
 	if err != nil {
 		return usageError{err}
 	}
-	if err := checkReport(report, "", refPath, gotPath); err != nil {
+	if err := f.table.check(); err != nil {
+		return err
+	}
+	if err := checkReport(f.report, "", refPath, gotPath); err != nil {
 		return err
 	}
 	ref, err := a.open(cmd.Context(), refPath)
@@ -56,7 +66,7 @@ func (a *app) verify(cmd *cobra.Command, refPath, gotPath, round, report string)
 	if err != nil {
 		return err
 	}
-	if err := a.reportComparison(ref, got, records, problems, report); err != nil {
+	if err := a.reportComparison(ref, got, records, problems, f); err != nil {
 		return err
 	}
 	if len(problems) > 0 {
