@@ -25,6 +25,12 @@ type Options struct {
 	// Mode says how the values of got were narrowed, as far as it is known;
 	// it decides what counts as overflow.
 	Mode kernels.Mode
+	// Detail asks for Report.Details. They are made in plain Go and take several
+	// times as long as the rest.
+	Detail bool
+	// AllowMissing and AllowExtra, if not nil, tell of a name whether that tensor
+	// may be missing in got, or be there and not in ref: it is then no problem.
+	AllowMissing, AllowExtra func(name string) bool
 	// Progress, if not nil, is called from one goroutine after each tile with
 	// the bytes of the reference that have been compared.
 	Progress func(bytes int64)
@@ -38,12 +44,30 @@ type Problem struct {
 	Text   string `json:"text"`
 }
 
-// Compare measures every tensor of got against the tensor of the same name in
-// ref. The records come in the order of got and have no reason, rounding or
-// hash; Stats is nil for types that are not floats. Problems come in the order
-// of ref, then those of additional tensors, then those of bytes that differ.
-// The error tells of reading only: differences are results.
+// A Report is what a comparison has found.
+type Report struct {
+	// Records has the tensors that were compared, in the order of got. They have
+	// no reason, rounding or hash; Stats is nil for types that are not floats.
+	Records []tensor.Record
+	// Details has those of Records, with Options.Detail: nil where Stats is nil.
+	Details []*Detail
+	// Problems come in the order of ref, then those of additional tensors, then
+	// those of bytes that differ. Allowed are the missing and additional tensors
+	// that may be so.
+	Problems, Allowed []Problem
+}
+
+// Compare returns the records and problems of Measure.
 func Compare(ctx context.Context, ref, got tensor.Source, o *Options) ([]tensor.Record, []Problem, error) {
+	r, err := Measure(ctx, ref, got, o)
+	return r.Records, r.Problems, err
+}
+
+// Measure compares every tensor of got with the tensor of the same name in
+// ref. Each byte is read once, by several goroutines, in bounded memory. The
+// error tells of reading only, and the report is then not complete:
+// differences are results.
+func Measure(ctx context.Context, ref, got tensor.Source, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -56,21 +80,21 @@ func Compare(ctx context.Context, ref, got tensor.Source, o *Options) ([]tensor.
 	err := c.run(ctx)
 	for i, differs := range c.differs {
 		if differs {
-			c.problem(c.records[i].Name, "the stored bytes of type "+c.records[i].From+" differ")
+			c.problem(c.Records[i].Name, "the stored bytes of type "+c.Records[i].From+" differ")
 		}
 	}
-	return c.records, c.problems, err
+	return &c.Report, err
 }
 
-// A comparison is one run of Compare. records and differs belong to pairs.
+// A comparison is one run of Measure. Records, Details and differs belong to
+// pairs.
 type comparison struct {
+	Report
 	ref, got tensor.Source
 	options  *Options
 	grid     *tile.Grid
 	pairs    []pair
-	records  []tensor.Record
 	differs  []bool // of tensors that are not floats: the bytes
-	problems []Problem
 	workers  []compareWorker
 }
 
@@ -82,7 +106,16 @@ type pair struct {
 }
 
 func (c *comparison) problem(name, text string) {
-	c.problems = append(c.problems, Problem{name, text})
+	c.Problems = append(c.Problems, Problem{name, text})
+}
+
+// unmatched notes a tensor that only one of the sources has.
+func (c *comparison) unmatched(name, text string, allow func(string) bool) {
+	if allow != nil && allow(name) {
+		c.Allowed = append(c.Allowed, Problem{name, text})
+		return
+	}
+	c.problem(name, text)
 }
 
 // match pairs the tensors that can be compared, in the order of got.
@@ -90,7 +123,7 @@ func (c *comparison) match() {
 	byName := index(c.got)
 	for i, a := range c.ref.Tensors() {
 		if j, ok := byName[a.Name]; !ok {
-			c.problem(a.Name, "missing")
+			c.unmatched(a.Name, "missing", c.options.AllowMissing)
 		} else if text := incomparable(a, c.got.Tensors()[j]); text != "" {
 			c.problem(a.Name, text)
 		} else {
@@ -101,12 +134,15 @@ func (c *comparison) match() {
 	known := index(c.ref)
 	for _, b := range c.got.Tensors() {
 		if _, ok := known[b.Name]; !ok {
-			c.problem(b.Name, "additional")
+			c.unmatched(b.Name, "additional", c.options.AllowExtra)
 		}
 	}
 	c.differs = make([]bool, len(c.pairs))
 	for _, p := range c.pairs {
-		c.records = append(c.records, newRecord(c.ref.Tensors()[p.ref], c.got.Tensors()[p.got]))
+		c.Records = append(c.Records, newRecord(c.ref.Tensors()[p.ref], c.got.Tensors()[p.got]))
+		if c.options.Detail {
+			c.Details = append(c.Details, c.newDetail(p))
+		}
 	}
 }
 
@@ -142,44 +178,73 @@ func newRecord(ref, got tensor.Info) tensor.Record {
 	return r
 }
 
+func (c *comparison) newDetail(p pair) *Detail {
+	if !p.float {
+		return nil
+	}
+	d := &Detail{MaxRelIndex: -1}
+	d.complete(c.got.Tensors()[p.got].DType) // there may be no tile to do it
+	return d
+}
+
+// workerMemory is what a worker may hold: two tiles of F64, those of its meter,
+// and what details need.
+func (o *Options) workerMemory() int64 {
+	n := int64(2*tile.Elems*8 + tile.Elems*(4+8))
+	if o.Detail {
+		n += detailMemory
+	}
+	return n
+}
+
 func (c *comparison) run(ctx context.Context) error {
 	workers := c.options.Workers
 	if workers <= 0 {
 		workers = min(8, 2*runtime.GOMAXPROCS(0))
 	}
-	if o := c.options; o.MaxMemory > 0 {
-		workers = int(min(int64(workers), o.MaxMemory/workerMemory))
+	o := c.options
+	if o.MaxMemory > 0 {
+		workers = int(min(int64(workers), o.MaxMemory/o.workerMemory()))
 	}
 	if workers == 0 {
-		return fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, c.options.MaxMemory, workerMemory)
+		return fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, o.MaxMemory, o.workerMemory())
 	}
 	c.workers = make([]compareWorker, workers)
 	var done int64
 	return ordered.Map(ctx, c.grid.Len(), workers, 2*workers, c.tile, func(k int64, r tileResult) error {
-		i, _, n := c.grid.At(k)
-		if s := c.records[i].Stats; s != nil {
-			s.Merge(&r.stats)
+		i, off, n := c.grid.At(k)
+		c.merge(i, &r)
+		if r.detail != nil && off+n == c.ref.Tensors()[c.pairs[i].ref].Size {
+			c.Details[i].complete(c.got.Tensors()[c.pairs[i].got].DType)
 		}
-		c.differs[i] = c.differs[i] || r.differs
-		if done += n; c.options.Progress != nil {
-			c.options.Progress(done)
+		if done += n; o.Progress != nil {
+			o.Progress(done)
 		}
 		return nil
 	})
 }
 
-// workerMemory is what a compareWorker may hold: two tiles of F64 and those of
-// its meter.
-const workerMemory = 2*tile.Elems*8 + tile.Elems*(4+8)
+// merge adds the next tile of pair i.
+func (c *comparison) merge(i int, r *tileResult) {
+	if s := c.Records[i].Stats; s != nil {
+		if r.detail != nil {
+			c.Details[i].merge(r.detail, s.Count)
+		}
+		s.Merge(&r.stats)
+	}
+	c.differs[i] = c.differs[i] || r.differs
+}
 
 // A compareWorker is the memory of one goroutine.
 type compareWorker struct {
 	meter    Meter
+	detail   detailMeter
 	ref, got []byte
 }
 
 type tileResult struct {
 	stats   tensor.Stats
+	detail  *Detail // nil if not asked for
 	differs bool
 }
 
@@ -208,7 +273,11 @@ func (c *comparison) tile(_ context.Context, worker int, k int64) (r tileResult,
 	}
 	tile.Swap(x, a.Bits())
 	tile.Swap(y, b.Bits())
-	return tileResult{stats: w.meter.Tile(a, x, b, y, c.options.Mode)}, nil
+	r.stats = w.meter.Tile(a, x, b, y, c.options.Mode)
+	if c.options.Detail {
+		r.detail = w.detail.tile(c.ref.Tensors()[p.ref], x, b, y, off/int64(a.Bits()/8))
+	}
+	return r, nil
 }
 
 // rescale turns bytes of elements of type a into bytes of as many of type b.

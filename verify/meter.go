@@ -94,14 +94,7 @@ func (m *Meter) float64s(d tensor.DType, b []byte) []float64 {
 		m.wide64 = tile.NewBuffer(tile.Elems * 8)
 	}
 	wide := tile.Float64s(m.wide64[:len(b)/(d.Bits()/8)*8])
-	switch d {
-	case tensor.F32:
-		kernels.F32ToF64(wide, tile.Float32s(b))
-	case tensor.F16:
-		kernels.F16ToF64(wide, tile.Uint16s(b))
-	case tensor.BF16:
-		kernels.BF16ToF64(wide, tile.Uint16s(b))
-	}
+	widen64(wide, d, b)
 	return wide
 }
 
