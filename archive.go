@@ -51,7 +51,7 @@ var errNoArchive = errors.New("the store will not give it back byte for byte")
 // archived returns the Sink for a store that s writes, with the sources of c
 // in it if no tensor is converted. o is that of s.
 func (p *Plan) archived(c *Checkpoint, o *CreateOptions, create func(*CreateOptions) tensor.Sink) tensor.Sink {
-	if p.Options.Format != Demi || len(c.sections) == 0 {
+	if p.Options.Format != Demi || len(c.sections) == 0 || c.quantized != nil {
 		return create(o)
 	}
 	a := &archive{plan: p, source: c, warn: o.Warn}

@@ -39,12 +39,18 @@ func newCaster(infos []tensor.Info, o Options, llama bool) *caster {
 		f32 = f32 || in.DType == tensor.F32
 		half = half || in.DType == tensor.F16 || in.DType == tensor.BF16
 		if packed(in) {
-			module, _ := splitName(in.Name)
-			c.quantised[module] = true
+			c.quantise(in.Name)
 		}
 	}
 	c.mixed = f32 && half
 	return c
+}
+
+// quantise says that the tensor of that name is, or was, stored quantised: what
+// scales it, or its input, is no weight.
+func (c *caster) quantise(name string) {
+	module, _ := splitName(name)
+	c.quantised[module] = true
 }
 
 // packed tells types in which quantised weights are stored. 64-bit integers

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/demi-weights/demi/internal/dequant"
 	"github.com/demi-weights/demi/internal/httpfile"
 	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/internal/tile"
@@ -30,16 +31,24 @@ type Checkpoint struct {
 	indexMeta []safetensors.IndexEntry // of the index of a safetensors set
 	byName    map[string]int
 
+	quantized *dequant.Source // src, if quantised tensors are decoded; else nil
+	way       Dequantize      // in which they are
+
 	components []component // of a pipeline, in order; nil for anything else
 }
 
 func newCheckpoint(src tensor.Source, f Format, warnings []string, sections []Section) *Checkpoint {
-	c := &Checkpoint{src: src, format: f, layout: sections, sections: sections, warnings: warnings}
+	c := &Checkpoint{format: f, layout: sections, sections: sections, warnings: warnings}
+	c.setSource(src)
+	return c
+}
+
+func (c *Checkpoint) setSource(src tensor.Source) {
+	c.src = src
 	c.byName = make(map[string]int, len(src.Tensors()))
 	for i, in := range src.Tensors() {
 		c.byName[in.Name] = i
 	}
-	return c
 }
 
 // FromSource makes a Checkpoint of a Source of the caller's own. The format

@@ -24,9 +24,10 @@ const maxCompanion = 64 << 20
 
 // A companion is a file that belongs to a model beside its weights.
 type companion struct {
-	tree regular.Tree
-	from string // its path there
-	to   string // its name in the output, with slashes
+	tree        regular.Tree
+	dequantized bool   // the weights it belongs to
+	from        string // its path there
+	to          string // its name in the output, with slashes
 }
 
 // findCompanions returns the files that lie beside the source and make a
@@ -108,7 +109,7 @@ func (f *companionFinder) look(dir string) error {
 			if err := readable(f.c.tree, from); err != nil {
 				return err
 			}
-			f.list = append(f.list, companion{f.c.tree, from, name})
+			f.list = append(f.list, companion{f.c.tree, f.c.quantized != nil, from, name})
 		}
 	}
 	return nil
@@ -198,7 +199,7 @@ func copyCompanion(to string, x companion, dtype tensor.DType) error {
 		if n, err := f.ReadAt(text, 0); n < len(text) {
 			return readError(x.from, int64(n), size, err)
 		}
-		if _, err := out.Write(correctDType(text, dtype)); err != nil {
+		if _, err := out.Write(x.correct(text, dtype)); err != nil {
 			return err
 		}
 	}
@@ -224,7 +225,7 @@ func (p *Plan) newDType(component string) tensor.DType {
 		if p.pipeline && component != "." && p.component(i) != component {
 			continue
 		}
-		changed = changed || t.Converted()
+		changed = changed || t.Converted() || t.from != ""
 		if d := t.Out.DType; d.IsFloat() {
 			if count[d] += t.Out.Elements(); best == tensor.Invalid || count[d] > count[best] {
 				best = d
@@ -239,6 +240,14 @@ func (p *Plan) newDType(component string) tensor.DType {
 
 var torchNames = map[tensor.DType]string{
 	tensor.F64: "float64", tensor.F32: "float32", tensor.F16: "float16", tensor.BF16: "bfloat16",
+}
+
+// correct makes a configuration that of the output.
+func (x companion) correct(text []byte, d tensor.DType) []byte {
+	if x.dequantized {
+		text = dropQuantization(text)
+	}
+	return correctDType(text, d)
 }
 
 // correctDType replaces the values of "torch_dtype" and "dtype" in a

@@ -130,7 +130,8 @@ func (d *decider) settleOverflow() error {
 			errs = append(errs, fmt.Errorf("tensor %q: %w: %s", t.In.Name, ErrOverflow, text))
 			continue
 		}
-		t.Out, t.Reason = t.In, "kept: "+text
+		t.Out = t.In
+		t.because("kept: " + text)
 	}
 	return errors.Join(errs...)
 }
@@ -163,7 +164,7 @@ func (d *decider) settleExact() error {
 		case t.In.DType == tensor.F64 && s.NotF32 == 0:
 			err = t.retype(tensor.F32, "exact: all values fit F32")
 		default:
-			t.Reason = fmt.Sprintf("exact: of %d values %d do not fit BF16, %d F16", s.Count, s.NotBF16, s.NotF16)
+			t.because(fmt.Sprintf("exact: of %d values %d do not fit BF16, %d F16", s.Count, s.NotBF16, s.NotF16))
 		}
 		if err != nil {
 			return err

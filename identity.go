@@ -82,7 +82,7 @@ func (c *Checkpoint) identifyOpen() (files []FileIdentity, err error) {
 	}
 	for i, s := range c.layout {
 		f := FileIdentity{Name: path.Base(s.File), Size: s.Size}
-		switch set := c.src.(type) {
+		switch set := c.stored().(type) {
 		case *safetensors.Set:
 			f.Header, err = headerHash(&s, set.Files()[i].HeaderSection())
 		case *gguf.Set:

@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"pytorch":     {"tensor", "internal/regular", "internal/shardset", "internal/sniff"},
 	"gguf":        {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
 	"": {"tensor", "kernels", "verify", "codec", "format", "safetensors", "gguf",
-		"internal/atomicfile", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
+		"internal/atomicfile", "internal/dequant", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
 	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
 		"internal/shardset", "internal/sniff"},
 
@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"internal/charlm":     {},
 	"internal/cpu":        {},
 	"internal/fault":      {},
+	"internal/dequant":    {"tensor", "kernels", "gguf"},
 	"internal/guard":      {},
 	"internal/httpfile":   {"tensor"},
 	"internal/ordered":    {},

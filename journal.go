@@ -77,6 +77,7 @@ func (p *Plan) key(c *Checkpoint, o *CreateOptions) (string, error) {
 	text, err := json.Marshal(map[string]any{
 		"version": conversionVersion, "store": store.Version, "source": files,
 		"options": options, "rules": rules, "align": o.Align, "level": o.Level, "shard": o.MaxShard,
+		"dequantize": c.way,
 	})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), err

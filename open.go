@@ -1,6 +1,7 @@
 package demi
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,6 +22,9 @@ type OpenOptions struct {
 	// MaxHeader is a limit on the bytes of a header; 0 means that of the
 	// format.
 	MaxHeader int64
+	// Dequantize decodes quantised tensors to F32, in every use of the
+	// Checkpoint; "" means DequantizeNone.
+	Dequantize Dequantize
 	// Map maps the files into memory as well, where the system can, so that
 	// Tensor.Bytes has the tensors without a copy. Other reads are as before,
 	// but for those of stores, which decode from the mapping.
@@ -47,6 +51,9 @@ func (o *opener) openAt(path string) (*Checkpoint, error) {
 	c, err := o.open(path)
 	if err != nil {
 		return nil, err
+	}
+	if err := c.dequantized(o.Dequantize); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	c.tree = o.tree
 	if info, err := o.tree.Stat(path); err == nil && info.IsDir() {

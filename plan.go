@@ -31,7 +31,8 @@ type Choice struct {
 	Reason    string
 	Undecided bool // Decide has to look at the values first; Out is that of In until then
 
-	file int // of the source
+	file int    // of the source
+	from string // the type that In was decoded from, "" if it was not
 
 	exact bool // Decide saw that every value comes back
 	fits  bool // Decide saw that no value overflows
@@ -56,8 +57,16 @@ func (c *Choice) retype(d tensor.DType, reason string) error {
 	}
 	c.Out = c.In
 	c.Out.DType, c.Out.Size = d, size
-	c.Reason = reason
+	c.because(reason)
 	return nil
+}
+
+// because gives the reason of the type.
+func (c *Choice) because(reason string) {
+	if from := "was " + c.from + "; "; c.from != "" && !strings.HasPrefix(reason, from) {
+		reason = from + reason
+	}
+	c.Reason = reason
 }
 
 // NewPlan fixes the type of each tensor by the cast table (see Options and
@@ -76,11 +85,17 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 	p := &Plan{pipeline: len(c.components) > 0, Options: o}
 	infos := c.src.Tensors()
 	table := newCaster(infos, o, o.Format == GGUF || o.Format == Demi && from == GGUF)
+	for _, in := range infos {
+		if c.origin(in.Name) != "" {
+			table.quantise(in.Name)
+		}
+	}
 	choices := make([]Choice, len(infos))
 	fileOf := c.fileOf()
 	for i, in := range infos {
 		to, reason, candidate := table.cast(in)
-		choices[i] = Choice{Source: i, In: in, Out: in, Reason: reason, file: fileOf(in.Name)}
+		choices[i] = Choice{Source: i, In: in, Out: in, Reason: reason, file: fileOf(in.Name), from: c.origin(in.Name)}
+		choices[i].because(reason)
 		if to != in.DType {
 			if err := choices[i].retype(to, reason); err != nil {
 				return nil, &tensor.FileError{Tensor: in.Name, Offset: -1, Err: err}
@@ -229,6 +244,9 @@ func (p *Plan) setFileType() {
 		before, after := make([]tensor.Info, len(p.Tensors)), p.Infos()
 		for k := range p.Tensors {
 			before[k] = p.Tensors[k].In
+			if from := p.Tensors[k].from; from != "" {
+				before[k].DType, before[k].Foreign.Name = tensor.Opaque, from
+			}
 		}
 		was, is := gguf.MajorityType(before), gguf.MajorityType(after)
 		if n, ok := gguf.FileType(is); ok && was != is {

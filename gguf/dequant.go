@@ -18,6 +18,7 @@ var blockFuncs = map[string]func(dst []float32, src []byte){
 	"Q4_0": blockQ4_0, "Q4_1": blockQ4_1, "Q5_0": blockQ5_0, "Q5_1": blockQ5_1, "Q8_0": blockQ8_0,
 	"Q2_K": blockQ2K, "Q3_K": blockQ3K, "Q4_K": blockQ4K, "Q5_K": blockQ5K, "Q6_K": blockQ6K,
 	"IQ4_NL": blockIQ4NL, "IQ4_XS": blockIQ4XS, "MXFP4": blockMXFP4,
+	"NVFP4": blockNVFP4, "TQ1_0": blockTQ1_0, "TQ2_0": blockTQ2_0,
 }
 
 // CanDequantize reports whether Dequantize knows the type with this ggml name.
@@ -31,8 +32,8 @@ func CanDequantize(name string) bool { return blockFuncs[name] != nil }
 // elements. dst and src belong to the caller and may be used again at once;
 // concurrent calls are safe.
 //
-// The types are Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS and
-// MXFP4. Others give tensor.ErrUnsupported, partial blocks and lengths that do
+// The types are Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS,
+// MXFP4, NVFP4, TQ1_0 and TQ2_0. Others give tensor.ErrUnsupported, partial blocks and lengths that do
 // not fit together tensor.ErrFormat.
 func Dequantize(foreign tensor.Foreign, dst []float32, src []byte) error {
 	decode := blockFuncs[foreign.Name]
@@ -271,4 +272,58 @@ func blockMXFP4(dst []float32, src []byte) {
 		bits = 0x00200000 << src[0]
 	}
 	nibbles(dst, src[1:], &valuesMXFP4, math.Float32frombits(bits))
+}
+
+// blockNVFP4: four scales, floats of 4 exponent and 3 mantissa bits without a
+// sign, each of 16 nibbles. The code with all bits set, which is NaN elsewhere,
+// is 0, and half the scale is used for the doubled values.
+func blockNVFP4(dst []float32, src []byte) {
+	for k, e := range src[:4] {
+		bits := uint32(e>>3&15+119) << 23 // 2^(e-7), halved
+		scale := math.Float32frombits(bits) * (1 + float32(e&7)/8)
+		switch {
+		case e == 0x7F:
+			scale = 0
+		case e>>3&15 == 0:
+			scale = float32(e&7) * (1.0 / 1024)
+		}
+		for j, q := range src[4+8*k : 12+8*k] {
+			dst[16*k+j] = scale * valuesMXFP4[q&15]
+			dst[16*k+8+j] = scale * valuesMXFP4[q>>4]
+		}
+	}
+}
+
+// blockTQ1_0: values -1, 0 and 1, five of them in the 48 bytes of qs, four in
+// the 4 that follow, as base-3 digits of a fraction of 256; then the scale.
+func blockTQ1_0(dst []float32, src []byte) {
+	d := half(src[52:])
+	out := dst
+	digits := func(p []byte, n int) {
+		for range n {
+			for j := range p {
+				out[j] = float32(int(p[j])*3>>8-1) * d
+			}
+			out = out[len(p):]
+			for j := range p {
+				p[j] *= 3
+			}
+		}
+	}
+	var qs [52]byte
+	copy(qs[:], src)
+	digits(qs[:32], 5)
+	digits(qs[32:48], 5)
+	digits(qs[48:], 4)
+	tidy(dst, d)
+}
+
+// blockTQ2_0: values -1, 0 and 1 in two bits each, then the scale.
+func blockTQ2_0(dst []float32, src []byte) {
+	d := half(src[64:])
+	for i := range dst {
+		q := src[i/128*32+i%32] >> (i % 128 / 32 * 2) & 3
+		dst[i] = float32(int(q)-1) * d
+	}
+	tidy(dst, d)
 }

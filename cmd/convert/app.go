@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/internal/cpu"
 	"github.com/demi-weights/demi/internal/ordered"
 )
@@ -25,6 +26,7 @@ type app struct {
 	verbose  bool
 	quiet    bool
 	lenient  bool
+	dequant  string
 	workers  int
 	memory   string
 	progress string
@@ -73,6 +75,8 @@ func (a *app) addFlags(c *cobra.Command) {
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print a line for every tensor")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but errors")
 	f.BoolVar(&a.lenient, "lenient", false, "accept trailing bytes and unknown element types, and say so")
+	f.StringVar(&a.dequant, "dequantize", "none", "read quantised tensors as the FP32 values they stand for: none, scaled (FP8 must have scales), all; alone it means scaled")
+	f.Lookup("dequantize").NoOptDefVal = "scaled"
 	f.IntVarP(&a.workers, "jobs", "j", 0, "goroutines that work (default twice the processors, at most 8)")
 	f.StringVar(&a.memory, "max-memory", "", "limit of all buffers, such as 64MiB (default 1GiB, or half the memory limit of the cgroup if that is less)")
 	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto (in a terminal), plain, json (a line each), none")
@@ -84,6 +88,9 @@ func (a *app) addFlags(c *cobra.Command) {
 func (a *app) start() error {
 	a.started = time.Now()
 	if err := cpu.Limit(a.tier); err != nil {
+		return usageError{err}
+	}
+	if _, err := demi.ParseDequantize(a.dequant); err != nil {
 		return usageError{err}
 	}
 	if !slices.Contains(progressModes, a.progress) {

@@ -26,6 +26,7 @@ func flagValues() map[string][]string {
 		"round":       kernels.Roundings(),
 		"to":          formats,
 		"on-overflow": overflows,
+		"dequantize":  {"none", "scaled", "all"},
 		"on-nan":      {"keep", "error"},
 		"subnormals":  {"keep", "flush"},
 		"order":       {"aligned", "canonical"},

@@ -34,10 +34,13 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	charlm, err := filepath.Abs("../../testdata/charlm")
 	require.NoError(t, err)
+	dequant, err := filepath.Abs("../../testdata/dequant")
+	require.NoError(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CHARLM", charlm)
+			e.Setenv("DEQUANT", dequant)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -15,7 +15,7 @@ import (
 // open opens a checkpoint on this machine or behind a URL; ctx counts as long
 // as it is read.
 func (a *app) open(ctx context.Context, path string) (c *demi.Checkpoint, err error) {
-	o := demi.OpenOptions{Lenient: a.lenient}
+	o := demi.OpenOptions{Lenient: a.lenient, Dequantize: demi.Dequantize(a.dequant)}
 	if demi.IsURL(path) {
 		c, err = demi.OpenURL(ctx, path, &demi.URLOptions{OpenOptions: o, Token: tokenFor(path, os.Getenv)})
 		err = denied(err, path)

@@ -18,6 +18,7 @@ HALVES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
     "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [],
+    "NVFP4": [], "TQ1_0": [52], "TQ2_0": [64],
 }
 EDGES = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x3C00]
 
@@ -33,6 +34,9 @@ for name, halves in HALVES.items():
         blocks[:, at : at + 2] = scales.astype("<u2").view(np.uint8).reshape(BLOCKS, 2)
     if name == "MXFP4":
         blocks[:8, 0] = [0, 1, 2, 3, 127, 128, 254, 255]
+    if name == "NVFP4":
+        blocks[:, :4] &= 0x7F  # scales have no sign
+        blocks[:2, :4] = [[0, 1, 7, 8], [9, 0x77, 0x7E, 0x7F]]
     with np.errstate(all="ignore"):
         values = quants.dequantize(blocks, kind)
     blocks.tofile(os.path.join(here, name + ".blocks"))

@@ -1,0 +1,190 @@
+package demi_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
+)
+
+// writeFP8 writes a safetensors file of tensors with one byte an element, and
+// F32 tensors of one value each.
+func writeFP8(t testing.TB, path string, bytes map[string][]byte, scales map[string]float32) {
+	m := &mem{}
+	for name, x := range bytes {
+		m.add(memTensor{name: name, dtype: tensor.F8E4M3, shape: []int64{int64(len(x))}, data: x})
+	}
+	for name, x := range scales {
+		m.f32(name, x)
+	}
+	convertKeep(t, m.checkpoint(), path)
+}
+
+func openDequantized(path string, how demi.Dequantize) (*demi.Checkpoint, error) {
+	return demi.Open(path, &demi.OpenOptions{Dequantize: how})
+}
+
+// The weights of FP8 files came out hundreds of times too large where the scale
+// was not multiplied in (stable-diffusion.cpp#1898, LTX-2#172).
+func TestDequantizeScale(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fp8.safetensors")
+	writeFP8(t, path, map[string][]byte{"w": {0x7e, 0xfe, 0x00, 0x80}}, map[string]float32{"w_scale": 0.0013, "input_scale": 0.0157})
+	c, err := openDequantized(path, demi.DequantizeScaled)
+	require.NoError(t, err)
+	defer c.Close()
+	require.Equal(t, []string{`1 scales are multiplied in and no longer tensors: "w_scale"`}, c.Warnings())
+	require.Equal(t, 2, c.Len())
+	out := filepath.Join(t.TempDir(), "bf16.safetensors")
+	convertTo(t, c, out, nil)
+	got := values(t, open(t, out).Source())
+	want := math.Float32bits(0.58203125) >> 16
+	require.Equal(t, []byte{byte(want), byte(want >> 8), byte(want), byte(want>>8) | 0x80, 0, 0, 0, 0x80}, got["w"])
+	require.Len(t, got["input_scale"], 4, "no scale is cast")
+}
+
+func TestDequantizeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "plain.safetensors")
+	writeFP8(t, path, map[string][]byte{"a.weight": {0x38}, "b.weight": {0x40}}, nil)
+	_, err := openDequantized(path, demi.DequantizeScaled)
+	require.ErrorIs(t, err, tensor.ErrUnsupported)
+	require.ErrorContains(t, err, `plain.safetensors: tensor "a.weight"`)
+	require.ErrorContains(t, err, "F8_E4M3 without a scale (tried a.weight_scale, a.weight_scale_inv, a.scale_weight, a.weight.scale)")
+	require.ErrorContains(t, err, `tensor "b.weight"`)
+
+	c, err := openDequantized(path, demi.DequantizeAll)
+	require.NoError(t, err)
+	defer c.Close()
+	x := make([]float32, 1)
+	w, ok := c.Tensor("a.weight")
+	require.True(t, ok)
+	require.NoError(t, w.Float32s(x, 0))
+	require.Equal(t, float32(1), x[0])
+
+	m := new(mem).f32("w_scale", 1, 2, 3)
+	m.add(memTensor{name: "w", dtype: tensor.F8E4M3, shape: []int64{2, 2}, data: make([]byte, 4)})
+	path = filepath.Join(dir, "shape.safetensors")
+	convertKeep(t, m.checkpoint(), path)
+	_, err = openDequantized(path, demi.DequantizeAll)
+	require.ErrorIs(t, err, tensor.ErrUnsupported)
+	require.ErrorContains(t, err, `its scale "w_scale" of shape [3] fits no known layout of a tensor of shape [2 2]`)
+
+	_, err = openDequantized(path, "some")
+	require.ErrorContains(t, err, `unknown way to dequantize "some"`)
+}
+
+// What is decoded says what it was, in the plan and the records; a plan loads
+// back; nothing pretends to be a copy.
+func TestDequantizePlan(t *testing.T) {
+	src, err := openDequantized("testdata/dequant/quantised.gguf", demi.DequantizeScaled)
+	require.NoError(t, err)
+	defer src.Close()
+	p, err := demi.NewPlan(src, demi.Options{Target: demi.To(tensor.F16), Pure: true})
+	require.NoError(t, err)
+	for _, x := range p.Tensors {
+		require.Equal(t, tensor.F32, x.In.DType)
+		require.Equal(t, "was "+x.In.Name+"; target type", x.Reason)
+	}
+	d, err := p.Document(src)
+	require.NoError(t, err)
+	text, err := json.Marshal(d)
+	require.NoError(t, err)
+	_, err = demi.LoadPlan(src, strings.NewReader(string(text)))
+	require.NoError(t, err)
+	_, err = demi.LoadPlan(open(t, "testdata/dequant/quantised.gguf"), strings.NewReader(string(text)))
+	require.Error(t, err, "there they are quantised")
+
+	p, err = demi.NewPlan(src, demi.Options{Target: demi.Keep, Format: demi.Demi})
+	require.NoError(t, err)
+	store := filepath.Join(t.TempDir(), "s.demi")
+	sink, err := demi.Create(store, p, src, nil)
+	require.NoError(t, err)
+	_, err = demi.Convert(t.Context(), src, sink, p, nil)
+	require.NoError(t, err)
+	_, err = demi.Restore(t.Context(), open(t, store), filepath.Join(t.TempDir(), "back.gguf"), nil)
+	require.Error(t, err, "the file that it was made from is not in it")
+}
+
+// A q4K has opaque tensors of the type Q4_K.
+type q4K struct{ *mem }
+
+func (s q4K) Tensors() []tensor.Info {
+	infos := s.mem.Tensors()
+	for i := range infos {
+		infos[i].Foreign = tensor.Foreign{Name: "Q4_K", ID: 12, BlockElems: 256, BlockBytes: 144}
+	}
+	return infos
+}
+
+// The key that names the type of a GGUF model does not stay that of what it was.
+func TestDequantizeFileType(t *testing.T) {
+	const f32, f16 = 0, 1
+	dir := t.TempDir()
+	path := filepath.Join(dir, "q.gguf")
+	m := &mem{meta: tensor.Metadata{{Key: "general.architecture", Value: "x"}, {Key: "general.file_type", Value: uint32(15)}}}
+	m.add(memTensor{name: "blk.0.attn_q.weight", dtype: tensor.Opaque, shape: []int64{2, 256}, data: make([]byte, 288)})
+	c := demi.FromSource(q4K{m}, demi.GGUF)
+	convertKeep(t, c, path)
+	for target, want := range map[demi.Target]uint32{demi.Keep: f32, demi.Exact: f32, demi.To(tensor.F16): f16} {
+		src, err := openDequantized(path, demi.DequantizeScaled)
+		require.NoError(t, err)
+		p, err := demi.NewPlan(src, demi.Options{Target: target})
+		require.NoError(t, err)
+		if target != demi.Exact { // zeros fit anything
+			got, _ := p.Meta.Get("general.file_type")
+			require.Equal(t, want, got, target)
+		}
+		require.NoError(t, src.Close())
+	}
+}
+
+// A configuration that promises scales keeps loaders from the weights.
+func TestDequantizeConfig(t *testing.T) {
+	dir := t.TempDir()
+	writeFP8(t, filepath.Join(dir, "model.safetensors"), map[string][]byte{"w": {0x38}}, map[string]float32{"w_scale": 2})
+	config := `{"torch_dtype": "bfloat16", "quantization_config": {"quant_method": "fp8"}, "x": 1}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o666))
+	for how, want := range map[demi.Dequantize]string{
+		demi.DequantizeScaled: `{"torch_dtype": "float32", "x": 1}`,
+		demi.DequantizeNone:   config,
+	} {
+		c, err := openDequantized(dir, how)
+		require.NoError(t, err)
+		out := filepath.Join(t.TempDir(), "out")
+		convertKeep(t, c, out)
+		require.NoError(t, c.Close())
+		text, err := os.ReadFile(filepath.Join(out, "config.json"))
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+}
+
+// Any number of workers, and stochastic rounding, give the same bytes.
+func TestDequantizeDeterministic(t *testing.T) {
+	var first map[string]string
+	for _, workers := range []int{1, 2, 8} {
+		c, err := openDequantized("testdata/dequant/float8.safetensors", demi.DequantizeScaled)
+		require.NoError(t, err)
+		p, err := demi.NewPlan(c, demi.Options{Target: demi.To(tensor.BF16), Rounding: kernels.Stochastic, Seed: 7})
+		require.NoError(t, err)
+		dir := t.TempDir()
+		sink, err := demi.Create(filepath.Join(dir, "out.safetensors"), p, c, nil)
+		require.NoError(t, err)
+		_, err = demi.Convert(t.Context(), c, sink, p, &demi.RunOptions{Workers: workers})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		if sums := hashes(t, dir); first == nil {
+			first = sums
+		} else {
+			require.Equal(t, first, sums)
+		}
+	}
+}

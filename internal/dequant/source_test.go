@@ -1,0 +1,121 @@
+package dequant_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/internal/dequant"
+	"github.com/demi-weights/demi/safetensors"
+	"github.com/demi-weights/demi/tensor"
+)
+
+const samples = "../../testdata/dequant"
+
+func openSafetensors(t testing.TB, name string) tensor.Source {
+	s, err := safetensors.Open(filepath.Join(samples, name), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func openGGUF(t testing.TB) tensor.Source {
+	s, err := gguf.Open(filepath.Join(samples, "quantised.gguf"), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func read(t testing.TB, s tensor.Source) map[string][]byte {
+	all := map[string][]byte{}
+	for i, in := range s.Tensors() {
+		p := make([]byte, in.Size)
+		require.NoError(t, tensor.ReadFull(s, i, p, 0))
+		all[in.Name] = p
+	}
+	return all
+}
+
+func shapes(s tensor.Source) map[string][]int64 {
+	all := map[string][]int64{}
+	for _, in := range s.Tensors() {
+		all[in.Name] = in.Shape
+	}
+	return all
+}
+
+// sameFloats compares to the bit, but for the bits of NaN.
+func sameFloats(t testing.TB, want, got []byte, name string) {
+	require.Len(t, got, len(want), name)
+	for i := 0; i < len(want); i += 4 {
+		x, y := binary.LittleEndian.Uint32(want[i:]), binary.LittleEndian.Uint32(got[i:])
+		f, g := math.Float32frombits(x), math.Float32frombits(y)
+		if x != y && !(f != f && g != g) {
+			require.Failf(t, "different", "%s: element %d is %v (%08x), want %v (%08x)", name, i/4, g, y, f, x)
+		}
+	}
+}
+
+// The values are those of gguf-py, NumPy and ml_dtypes.
+func TestValues(t *testing.T) {
+	for name, src := range map[string]tensor.Source{
+		"quantised.safetensors":     openGGUF(t),
+		"float8-values.safetensors": openSafetensors(t, "float8.safetensors"),
+	} {
+		s, err := dequant.New(src, dequant.Options{})
+		require.NoError(t, err)
+		expected := openSafetensors(t, name)
+		require.Equal(t, shapes(expected), shapes(s))
+		got := read(t, s)
+		for tensor, want := range read(t, expected) {
+			sameFloats(t, want, got[tensor], tensor)
+		}
+		require.Empty(t, s.Kept())
+	}
+}
+
+func TestNames(t *testing.T) {
+	s, err := dequant.New(openSafetensors(t, "float8.safetensors"), dequant.Options{})
+	require.NoError(t, err)
+	require.Equal(t, "F8_E5M2", s.From("w"))
+	require.Empty(t, s.From("norm.weight"))
+	require.Contains(t, s.Scales(), "block.weight_scale_inv")
+	require.Contains(t, s.Scales(), "comfy.scale_weight")
+	require.Contains(t, s.Scales(), "scaled_fp8")
+	require.NotContains(t, s.Scales(), "tensor.input_scale", "it scales what comes in, not the weights")
+	require.Len(t, s.Scales(), 15)
+}
+
+// Any part of a tensor reads as that part of the whole.
+func TestReadAt(t *testing.T) {
+	for _, src := range []tensor.Source{openGGUF(t), openSafetensors(t, "float8.safetensors")} {
+		s, err := dequant.New(src, dequant.Options{})
+		require.NoError(t, err)
+		whole := read(t, s)
+		for i, in := range s.Tensors() {
+			r, want := s.Data(i), whole[in.Name]
+			for off := int64(0); off < in.Size; off += 1 + off/7 {
+				p := make([]byte, min(in.Size-off, 1+off%1031))
+				n, err := r.ReadAt(p, off)
+				require.Equal(t, len(p), n)
+				if err != nil {
+					require.ErrorIs(t, err, io.EOF)
+				}
+				require.True(t, bytes.Equal(want[off:off+int64(n)], p), "%s: %d bytes at %d", in.Name, n, off)
+			}
+			n, err := r.ReadAt(make([]byte, 10), in.Size-3)
+			require.Equal(t, 3, n)
+			require.Equal(t, io.EOF, err)
+			_, err = r.ReadAt(make([]byte, 1), in.Size)
+			require.Equal(t, io.EOF, err)
+			_, err = r.ReadAt(make([]byte, 1), -1)
+			require.Error(t, err)
+		}
+	}
+}
