@@ -87,6 +87,10 @@ func (f *File) about(name string) string {
 		return fmt.Sprintf(": %d tensors", len(f.x.infos))
 	case secBlocks:
 		return fmt.Sprintf(": %d blocks", f.x.blocks.len())
+	case secContainer:
+		return fmt.Sprintf(": %q", f.x.container)
+	case secSet:
+		return fmt.Sprintf(": file %d of %d, link %v", f.x.member.no, f.x.member.count, f.x.member.link)
 	case secMetadata:
 		return fmt.Sprintf(": %d keys", len(f.x.meta))
 	}

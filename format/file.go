@@ -156,6 +156,15 @@ func (f *File) Features() []Feature { return slices.Clone(f.x.features) }
 // same content.
 func (f *File) Digest() tensor.Hash { return f.foot.digest }
 
+// Container returns the name of the container that the tensors and the metadata
+// come from, such as "gguf": see WriteOptions.Container. It is "" if the file
+// does not say.
+func (f *File) Container() string { return f.x.container }
+
+// Member returns that the file is number no, counted from 1, of the count files
+// of a set; zeros if it does not say.
+func (f *File) Member() (no, count int) { return int(f.x.member.no), int(f.x.member.count) }
+
 // IndexSize returns the bytes of the index and of the footer: what the file
 // has beside its tensors, its first 64 bytes and the padding.
 func (f *File) IndexSize() int64 { return f.foot.length + footerSize }

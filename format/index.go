@@ -13,14 +13,16 @@ import (
 
 // The sections of version 1.
 const (
-	secTensors  = "tensors"
-	secBlocks   = "blocks"
-	secMetadata = "metadata"
-	secRecords  = "records"
-	secSources  = "sources"
+	secTensors   = "tensors"
+	secBlocks    = "blocks"
+	secContainer = "container"
+	secSet       = "set"
+	secMetadata  = "metadata"
+	secRecords   = "records"
+	secSources   = "sources"
 )
 
-var knownSections = []string{secTensors, secBlocks, secMetadata, secRecords, secSources}
+var knownSections = []string{secTensors, secBlocks, secContainer, secSet, secMetadata, secRecords, secSources}
 
 // Flags of a section.
 const (
@@ -86,6 +88,9 @@ type index struct {
 	blocks   blockTable
 	marks    []int64 // offset of every markEvery-th block
 	meta     tensor.Metadata
+
+	container string // "" if the file does not say
+	member    member // zero if the file does not say
 }
 
 const markEvery = 64

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zeebo/blake3"
 
 	"github.com/demi-weights/demi/codec"
 	"github.com/demi-weights/demi/format"
@@ -137,6 +138,7 @@ func keptModels() map[string]kept {
 		m.meta = tensor.Metadata{{Key: "words", Value: stringArray(words...)}}
 		m.add("a", tensor.U8, noise(3, 18), 3)
 	})
+	add("container", &writeOptions{Container: "gguf"}, func(m *model) { m.add("a", tensor.U8, noise(3, 24), 3) })
 	add("extension", nil, func(m *model) { m.add("a", tensor.U8, noise(3, 19), 3) })
 	x := files["extension"]
 	x.after = extend
@@ -245,7 +247,6 @@ func makeKept(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, sums.Close())
 	}
-	require.NoError(t, os.MkdirAll(filepath.Join(keptDir, "set"), 0o755))
 	models := keptModels()
 	for _, name := range slices.Sorted(maps.Keys(models)) {
 		k := models[name]
@@ -255,14 +256,15 @@ func makeKept(t *testing.T) {
 		}
 		write(name+".demi", p)
 	}
+	require.NoError(t, os.MkdirAll(filepath.Join(keptDir, "linked"), 0o755))
 	dir := t.TempDir()
-	require.NoError(t, keptSet().write(format.CreateSet(dir, "model", 100, nil), 1<<20))
+	require.NoError(t, keptSet().write(format.CreateSet(dir, "model", 50, &writeOptions{Container: "safetensors"}), 1<<20))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	for _, e := range entries {
 		p, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		require.NoError(t, err)
-		write("set/"+e.Name(), p)
+		write("linked/"+e.Name(), p)
 	}
 }
 
@@ -288,18 +290,44 @@ func TestKept(t *testing.T) {
 		require.Equal(t, sum, hex.EncodeToString(got[:]), "%s has been rewritten", name)
 		k, ok := models[strings.TrimSuffix(name, ".demi")]
 		if !ok {
-			require.True(t, strings.HasPrefix(name, "set/"), name)
+			require.True(t, strings.HasPrefix(name, "set/") || strings.HasPrefix(name, "linked/"), name)
 			continue
 		}
 		k.requireKept(t, p)
 	}
-	require.Len(t, sums, len(models)+3, "files are missing")
-	set, err := format.OpenSet(filepath.Join(keptDir, "set"), nil)
+	require.Len(t, sums, len(models)+3+4, "files are missing")
+	for name, files := range map[string]int{"set": 2, "linked": 3} {
+		set, err := format.OpenSet(filepath.Join(keptDir, name), nil)
+		require.NoError(t, err)
+		defer set.Close()
+		keptSet().requireHolds(t, set)
+		require.NoError(t, set.Verify(context.Background(), 1))
+		require.Len(t, set.Files(), files)
+	}
+}
+
+// TestKeptLinks: the places and links of the files of a set are as SPEC.md
+// says; files of sets that are older say nothing.
+func TestKeptLinks(t *testing.T) {
+	link := blake3.Sum256([]byte("demi set 1\n"))
+	for no := range 3 {
+		p, err := os.ReadFile(format.ShardName(filepath.Join(keptDir, "linked", "model"), no+1, 3))
+		require.NoError(t, err)
+		f, err := readMini(p)
+		require.NoError(t, err)
+		s := f.section("set")
+		require.EqualValues(t, no+1, s.u32())
+		require.EqualValues(t, 3, s.u32())
+		require.Equal(t, link[:], s.p)
+		link = blake3.Sum256(append(link[:], f.section("blocks").p...))
+		require.Equal(t, no == 0, f.section("container") != nil)
+	}
+	old, err := format.Open(filepath.Join(keptDir, "set", "model-00001-of-00002.demi"), nil)
 	require.NoError(t, err)
-	defer set.Close()
-	keptSet().requireHolds(t, set)
-	require.NoError(t, set.Verify(context.Background(), 1))
-	require.Len(t, set.Files(), 2)
+	defer old.Close()
+	no, count := old.Member()
+	require.Zero(t, no+count)
+	require.Equal(t, "gguf", mustOpen(t, keptBytes(t)["container.demi"]).Container())
 }
 
 func (k kept) requireKept(t testing.TB, p []byte) {

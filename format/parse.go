@@ -26,6 +26,9 @@ func (f *File) parse(p []byte, off, limit int64) error {
 	if err := f.parseBlocks(off); err != nil {
 		return err
 	}
+	if err := f.parseMember(); err != nil {
+		return err
+	}
 	return f.parseMeta()
 }
 

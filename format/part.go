@@ -51,6 +51,7 @@ func (p *part) adopt() error {
 	}
 	defer f.Close()
 	p.digest, p.placed = f.Digest(), true
+	p.x.blocks, p.x.member = f.x.blocks, f.x.member
 	return nil
 }
 
@@ -90,6 +91,12 @@ func (p *part) finish(o *WriteOptions, first bool, records []tensor.Record) erro
 	}
 	add(secTensors, flagRequired, appendTensors(nil, p.x.infos, p.x.entries))
 	add(secBlocks, flagRequired, p.x.blocks)
+	if first && o.Container != "" {
+		add(secContainer, 0, appendStr(nil, o.Container))
+	}
+	if p.x.member.no > 0 {
+		add(secSet, 0, p.x.member.append(nil))
+	}
 	if len(p.x.meta) > 0 {
 		add(secMetadata, 0, appendMeta(nil, p.x.meta))
 	}

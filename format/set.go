@@ -3,6 +3,7 @@ package format
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -32,7 +33,8 @@ var _ tensor.Mapped = (*Set)(nil)
 //   - any other file: it alone
 //
 // A set is refused if files are missing, if an index and the files do not agree
-// on which tensor is where or on what the files hold (their digests), if a name
+// on which tensor is where or on what the files hold (their digests), if files
+// say that they are of different sets (each knows those before it), if a name
 // is in two files, or if a directory has several candidates and no index: all
 // of them are listed. Options.IgnoreIndex goes by names alone. Files that an
 // index does not name are left out, with a warning.
@@ -71,10 +73,29 @@ func (s *Set) open(c *shardset.Choice, o *Options) (err error) {
 		}
 		s.files, sources = append(s.files, f), append(sources, f)
 	}
-	if s.Source, err = tensor.Join(sources); err != nil || s.index == nil {
+	if s.Source, err = tensor.Join(sources); err != nil {
 		return err
 	}
-	return sets.Compare(c.Index, s.index.Files, s, s.changed())
+	if s.index != nil {
+		if err = sets.Compare(c.Index, s.index.Files, s, s.changed()); err != nil {
+			return err
+		}
+	}
+	return s.checkMembers(c.Index != "")
+}
+
+// checkMembers holds the files against each other. One that is opened by its
+// own name, which is not that of a shard, may be of a set.
+func (s *Set) checkMembers(indexed bool) error {
+	if len(s.files) > 1 || indexed {
+		return checkMembers(s.files)
+	}
+	for _, f := range s.files {
+		if no, count := f.Member(); count > 1 {
+			s.warnings = append(s.warnings, fmt.Sprintf("%s is file %d of %d of a set: the tensors of the others are missing", f.name, no, count))
+		}
+	}
+	return nil
 }
 
 // changed returns the files that have another digest than the index says.
@@ -86,6 +107,16 @@ func (s *Set) changed() (files []string) {
 		}
 	}
 	return files
+}
+
+// Container returns what File.Container does of the first file that says it.
+func (s *Set) Container() string {
+	for _, f := range s.files {
+		if name := f.Container(); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // Bytes returns the bytes of tensor i as Tensor.Bytes does.

@@ -135,6 +135,78 @@ func TestSetRefusals(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
+// TestTwoModels: files of two models of the same shape are no set, whether there
+// is an index, with digests or without, or none.
+func TestTwoModels(t *testing.T) {
+	other := keptSet()
+	other.data[0] = bytes.Clone(other.data[0])
+	other.data[0][3] ^= 1
+	for _, indexed := range []bool{true, false} {
+		for _, o := range []*format.Options{nil, {IgnoreIndex: true}} {
+			for no := 1; no <= 3; no++ {
+				a, b := t.TempDir(), t.TempDir()
+				require.NoError(t, keptSet().write(format.CreateSet(a, "m", 50, nil), 1<<20))
+				require.NoError(t, other.write(format.CreateSet(b, "m", 50, nil), 1<<20))
+				index := filepath.Join(a, "m.demi.index.json")
+				text, err := os.ReadFile(index)
+				require.NoError(t, err)
+				var x map[string]any
+				require.NoError(t, json.Unmarshal(text, &x))
+				delete(x["metadata"].(map[string]any), "digests")
+				text, err = json.Marshal(x)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(index, text, 0o600))
+				if !indexed {
+					require.NoError(t, os.Remove(index))
+				}
+				s, err := format.OpenSet(a, o)
+				require.NoError(t, err)
+				require.NoError(t, s.Close())
+
+				require.NoError(t, os.Rename(format.ShardName(filepath.Join(b, "m"), no, 3), format.ShardName(filepath.Join(a, "m"), no, 3)))
+				_, err = format.OpenSet(a, o)
+				require.ErrorIs(t, err, tensor.ErrFormat)
+				require.ErrorContains(t, err, "of another model than")
+			}
+		}
+	}
+}
+
+// TestWrongMembers: files that say they are others, and those that say nothing.
+func TestWrongMembers(t *testing.T) {
+	copied := func(from, to string) {
+		p, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(to, p, 0o600))
+	}
+	linked := func(no int) string { return format.ShardName(filepath.Join(keptDir, "linked", "model"), no, 3) }
+	dir := t.TempDir()
+	two := func(no int) string { return format.ShardName(filepath.Join(dir, "m"), no, 2) }
+	copied(linked(1), two(1))
+	copied(linked(3), two(2))
+	_, err := format.OpenSet(dir, nil)
+	require.ErrorContains(t, err, "one of 3 files of a set, and here there are 2")
+
+	dir = t.TempDir()
+	m := &model{}
+	m.add("z", tensor.U8, noise(3, 1), 3)
+	require.NoError(t, m.write(format.Create(format.ShardName(filepath.Join(dir, "m"), 1, 3), nil), 1<<20))
+	for no := 2; no <= 3; no++ {
+		copied(linked(no), format.ShardName(filepath.Join(dir, "m"), no, 3))
+	}
+	_, err = format.OpenSet(dir, nil)
+	require.ErrorContains(t, err, "file 1 of the set does not say so")
+
+	dir = t.TempDir()
+	one := filepath.Join(dir, "one.demi")
+	copied(linked(2), one)
+	s, err := format.OpenSet(one, nil)
+	require.NoError(t, err)
+	defer s.Close()
+	require.Len(t, s.Warnings(), 1)
+	require.Contains(t, s.Warnings()[0], "file 2 of 3 of a set")
+}
+
 func TestSetNames(t *testing.T) {
 	m := &model{}
 	m.add("\xff", tensor.U8, []byte{1}, 1)

@@ -25,6 +25,10 @@ type WriteOptions struct {
 	Align int64
 	// Hash says where the value hashes come from.
 	Hash HashMode
+	// Container is the name of the container that the tensors and the metadata
+	// come from, such as "safetensors" or "gguf", if it is to be remembered: the
+	// programs of which know the names and keys.
+	Container string
 	// Sources, if not nil, gives the headers of the files that the tensors come
 	// from, when the first file of a set, or the only one, is finished.
 	Sources func() ([]SourceHeader, error)
@@ -79,6 +83,8 @@ type Sink struct {
 
 	mu    sync.Mutex
 	parts []*part
+	link  tensor.Hash  // of the part after those that have theirs
+	links int          // parts that have their link
 	keep  map[int]bool // files that are there already
 	state error        // why nothing can be written any more
 	begun bool
@@ -141,7 +147,7 @@ func (s *Sink) Begin(infos []tensor.Info, meta tensor.Metadata) error {
 	if err := s.plan(infos, meta); err != nil {
 		return err
 	}
-	s.begun = true
+	s.begun, s.link = true, firstLink
 	s.tiles = s.NewTileEncoder()
 	for _, p := range s.parts {
 		if err := p.begin(&s.opts, infos, meta); err != nil {
@@ -338,6 +344,9 @@ func (s *Sink) Finish(records []tensor.Record) error {
 	if s.opts.Hash == HashRecords && len(records) < len(s.infos) {
 		return errNoHashes
 	}
+	if err := s.setLinks(len(s.parts) - 1); err != nil {
+		return s.fail(err)
+	}
 	for no, p := range s.parts {
 		if p.placed {
 			continue
@@ -434,7 +443,25 @@ func (s *Sink) closed(file int, records []tensor.Record) (*part, error) {
 	case s.opts.Hash == HashRecords && len(records) < p.to-p.from:
 		return nil, errNoHashes
 	}
+	if err := s.setLinks(file); err != nil {
+		return nil, err
+	}
 	return p, checkRecords(p.x.infos, records)
+}
+
+// setLinks gives the parts up to number last their places in the set. The
+// tensors of all of them are complete. One that was there must have its place.
+func (s *Sink) setLinks(last int) error {
+	for ; s.links <= last && len(s.parts) > 1; s.links++ {
+		p := s.parts[s.links]
+		place := member{uint32(s.links + 1), uint32(len(s.parts)), s.link}
+		if p.kept && p.x.member != place {
+			return &tensor.FileError{File: p.name, Offset: -1, Err: fmt.Errorf("%w: the file that is there is not of this set: remove it", tensor.ErrChanged)}
+		}
+		p.x.member = place
+		s.link = nextLink(s.link, p.x.blocks)
+	}
+	return nil
 }
 
 // Abort gives the output up. After Finish it does nothing.

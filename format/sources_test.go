@@ -99,6 +99,23 @@ func TestSetInParts(t *testing.T) {
 	require.Equal(t, dirBytes(t, whole), dirBytes(t, parts))
 }
 
+// TestKeptFileOfAnotherSet: a file that is there but of other values than those
+// that are written is not taken.
+func TestKeptFileOfAnotherSet(t *testing.T) {
+	m, other := keptSet(), keptSet()
+	other.data[0] = make([]byte, len(m.data[0]))
+	dir := t.TempDir()
+	require.NoError(t, other.write(format.CreateSet(dir, "m", 50, nil), 1<<20))
+	s := format.CreateSet(dir, "m", 50, nil)
+	_, err := s.Files(m.infos, m.meta)
+	require.NoError(t, err)
+	s.Keep(1)
+	require.NoError(t, s.Begin(m.infos, m.meta))
+	require.NoError(t, s.Write(0, 0, m.data[0]))
+	require.NoError(t, s.Write(2, 0, m.data[2]))
+	require.ErrorIs(t, s.Finish(nil), tensor.ErrChanged)
+}
+
 func dirBytes(t *testing.T, dir string) map[string]string {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
