@@ -122,7 +122,7 @@ func (p *Plan) createFile(path string, o *CreateOptions) tensor.Sink {
 	case GGUF:
 		return gguf.Create(path, o.gguf())
 	case Demi:
-		return store.Create(path, o.store())
+		return store.Create(path, o.store(p))
 	}
 	return safetensors.Create(path, p.safetensors())
 }
@@ -145,7 +145,7 @@ func (p *Plan) createSet(dir, stem string, c *Checkpoint, o *CreateOptions) tens
 		gg.ShardOf = shardOf
 		return gguf.CreateSet(filepath.Join(dir, stem+".gguf"), limit, gg)
 	case Demi:
-		dm := o.store()
+		dm := o.store(p)
 		dm.ShardOf = shardOf
 		return store.CreateSet(dir, stem, limit, dm)
 	}
@@ -181,7 +181,7 @@ func (p *Plan) checkFormat(o *CreateOptions) (err error) {
 	case Safetensors:
 		_, err = safetensors.Plan(p.Infos(), p.Meta, p.safetensors())
 	case Demi:
-		_, err = store.NewWriter(io.Discard, o.store()).Files(p.Infos(), p.Meta)
+		_, err = store.NewWriter(io.Discard, o.store(p)).Files(p.Infos(), p.Meta)
 	}
 	return err
 }
@@ -197,15 +197,15 @@ func NewWriter(w io.Writer, p *Plan, c *Checkpoint, o *CreateOptions) tensor.Sin
 		case GGUF:
 			return gguf.NewWriter(w, o.gguf())
 		case Demi:
-			return store.NewWriter(w, o.store())
+			return store.NewWriter(w, o.store(p))
 		}
 		return safetensors.NewWriter(w, p.safetensors())
 	})
 }
 
 // store leaves the hashes to Convert, which has them in the records.
-func (o *CreateOptions) store() *store.WriteOptions {
-	return &store.WriteOptions{Align: o.Align, Level: o.Level, Hash: store.HashRecords, Sources: o.sources}
+func (o *CreateOptions) store(p *Plan) *store.WriteOptions {
+	return &store.WriteOptions{Align: o.Align, Level: o.Level, Hash: store.HashRecords, Container: string(p.container), Sources: o.sources}
 }
 
 func (o *CreateOptions) gguf() *gguf.WriteOptions { return &gguf.WriteOptions{Align: o.Align} }

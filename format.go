@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"github.com/demi-weights/demi/tensor"
 )
 
 // A Format is a container of tensors.
@@ -31,13 +29,29 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("unknown format %q", s)
 }
 
-// ecosystem returns the format whose programs know the names and metadata of a
-// checkpoint: a store keeps those that it was made from.
-func ecosystem(f Format, meta tensor.Metadata) Format {
-	if f != Demi {
+// container returns the format whose programs know the names and metadata of
+// c, if that is known: a store keeps those that it was made from, and says so
+// unless it is an old one.
+func (c *Checkpoint) container() Format {
+	if len(c.components) > 0 {
+		return c.components[0].c.container()
+	}
+	if c.format != Demi {
+		return c.format
+	}
+	if src, ok := c.src.(interface{ Container() string }); ok {
+		return FormatOf("x." + src.Container())
+	}
+	return ""
+}
+
+// ecosystem returns what container does or, of a store that does not say, what
+// its metadata look like.
+func (c *Checkpoint) ecosystem() Format {
+	if f := c.container(); f != "" {
 		return f
 	}
-	for _, e := range meta {
+	for _, e := range c.Meta() {
 		if _, text := e.Value.(string); !text || e.Key == "general.architecture" {
 			return GGUF
 		}

@@ -111,7 +111,11 @@ func mustConvert(t testing.TB, c *demi.Checkpoint, o demi.Options) ([]byte, []te
 // convertFile converts a file or directory to another and returns the records.
 func convertFile(t testing.TB, src, dst string, o demi.Options, create *demi.CreateOptions) ([]tensor.Record, error) {
 	t.Helper()
-	c := open(t, src)
+	return convertAs(t, open(t, src), dst, o, create)
+}
+
+func convertAs(t testing.TB, c *demi.Checkpoint, dst string, o demi.Options, create *demi.CreateOptions) ([]tensor.Record, error) {
+	t.Helper()
 	p, err := demi.NewPlan(c, o)
 	if err != nil {
 		return nil, err

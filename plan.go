@@ -20,7 +20,8 @@ type Plan struct {
 	Tensors []Choice
 	Meta    tensor.Metadata // of the output
 
-	pipeline bool // the tensors are those of several components
+	pipeline  bool   // the tensors are those of several components
+	container Format // of the source, that a store is to remember; "" if that is not known
 }
 
 // A Choice is the plan for one tensor.
@@ -77,12 +78,12 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 		return nil, err
 	}
 	o = o.withDefaults(c.format)
-	from := ecosystem(c.format, c.Meta())
+	from := c.ecosystem()
 	if o.Format != Demi && o.Format != from && !o.ContainerOnly {
 		return nil, fmt.Errorf("%w: %s to %s changes the container alone: tensor names, layouts and metadata stay those of the one ecosystem, and programs of the other will not find a model in it (allow it with container-only)",
 			tensor.ErrUnsupported, from, o.Format)
 	}
-	p := &Plan{pipeline: len(c.components) > 0, Options: o}
+	p := &Plan{pipeline: len(c.components) > 0, container: c.container(), Options: o}
 	infos := c.src.Tensors()
 	table := newCaster(infos, o, o.Format == GGUF || o.Format == Demi && from == GGUF)
 	for _, in := range infos {

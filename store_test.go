@@ -55,6 +55,33 @@ func TestStoreGivesTheSourceBack(t *testing.T) {
 	require.ErrorContains(t, err, "gguf to safetensors")
 }
 
+// TestStoreKnowsItsContainer: a store goes back to what it was made from whatever
+// its metadata look like: a GGUF file with strings alone, and safetensors with
+// a key of GGUF. So does the copy of a store.
+func TestStoreKnowsItsContainer(t *testing.T) {
+	for ext, meta := range map[string]tensor.Metadata{
+		"gguf":        {{Key: "general.name", Value: "x"}},
+		"safetensors": {{Key: "general.architecture", Value: "llama"}, {Key: "format", Value: "pt"}},
+	} {
+		dir := t.TempDir()
+		src, a, b, back := filepath.Join(dir, "m."+ext), filepath.Join(dir, "a.demi"), filepath.Join(dir, "b.demi"), filepath.Join(dir, "back."+ext)
+		m := new(mem).f32("w", weights(64, 1)...)
+		m.meta = meta
+		f := demi.FormatOf(src)
+		_, err := convertAs(t, demi.FromSource(m, f), src, demi.Options{Target: demi.Keep, Format: f}, nil)
+		require.NoError(t, err)
+		for _, step := range [][2]string{{src, a}, {a, b}, {b, back}} {
+			_, err := convertFile(t, step[0], step[1], demi.Options{Target: demi.Keep, Format: demi.FormatOf(step[1])}, nil)
+			require.NoError(t, err, step)
+		}
+		want, err := os.ReadFile(src)
+		require.NoError(t, err)
+		got, err := os.ReadFile(back)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
 // TestStoreIsSmaller converts to BF16 and compresses: about two thirds of that.
 func TestStoreIsSmaller(t *testing.T) {
 	dir := t.TempDir()
