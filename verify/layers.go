@@ -58,9 +58,9 @@ func NewGroups(records []tensor.Record) *Groups {
 // of the next, and what is outside of layers last; parts in the order of Parts;
 // types and tensors as they first come.
 func GroupBy(records []tensor.Record, by By) []Group {
-	groups, known := []Group{}, map[string]int{}
+	groups, known, namer := []Group{}, map[string]int{}, by.namer()
 	for i := range records {
-		name := by.name(&records[i])
+		name := namer(&records[i])
 		k, ok := known[name]
 		if !ok {
 			k = len(groups)
@@ -90,17 +90,18 @@ func WorstGroups(groups []Group, n int) []Group {
 	return worst(groups, n, func(g *Group) *tensor.Stats { return &g.Stats })
 }
 
-// name returns the name of the group of a record.
-func (by By) name(r *tensor.Record) string {
+// namer returns what names the group of a record.
+func (by By) namer() func(r *tensor.Record) string {
 	switch by {
 	case ByLayer:
-		return LayerOf(r.Name)
+		return func(r *tensor.Record) string { return LayerOf(r.Name) }
 	case ByPart:
-		return PartOf(r.Name)
+		part := partOf()
+		return func(r *tensor.Record) string { return part(r.Name) }
 	case ByType:
-		return typeCell(r)
+		return typeCell
 	}
-	return r.Name
+	return func(r *tensor.Record) string { return r.Name }
 }
 
 // OutsideLayers is the layer of tensors that belong to none.
@@ -174,4 +175,22 @@ func PartOf(name string) string {
 		}
 	}
 	return otherPart
+}
+
+// number matches a component of a name that is a number. Which one it is makes
+// no difference to the part.
+var number = regexp.MustCompile(`(^|[./])[0-9]+([./])`)
+
+// partOf returns a PartOf that is fast where names differ by such numbers.
+func partOf() func(name string) string {
+	known := map[string]string{}
+	return func(name string) string {
+		key := number.ReplaceAllString(name, "${1}0$2")
+		part, ok := known[key]
+		if !ok {
+			part = PartOf(name)
+			known[key] = part
+		}
+		return part
+	}
 }

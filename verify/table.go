@@ -84,14 +84,18 @@ type line struct {
 	name, kind string
 	tensors    int
 	values     int64
-	stats      *tensor.Stats // nil if nothing was measured
+	in, out    int64          // bytes
+	stats      *tensor.Stats  // nil if nothing was measured
+	largest    string         // the tensor that has the largest error
+	record     *tensor.Record // nil for a group
+	part       string         // of a tensor, where it is shown
 }
 
 func recordLines(records []tensor.Record) []line {
 	lines := make([]line, len(records))
 	for i := range records {
 		r := &records[i]
-		lines[i] = line{r.Name, typeCell(r), 1, elements(r.Shape), r.Stats}
+		lines[i] = line{r.Name, typeCell(r), 1, elements(r.Shape), r.SizeIn, r.SizeOut, r.Stats, r.Name, r, ""}
 	}
 	return lines
 }
@@ -100,7 +104,7 @@ func groupLines(groups []Group) []line {
 	lines := make([]line, len(groups))
 	for i := range groups {
 		g := &groups[i]
-		lines[i] = line{name: g.Name, tensors: g.Tensors, values: g.Stats.Count}
+		lines[i] = line{g.Name, "", g.Tensors, g.Stats.Count, g.BytesIn, g.BytesOut, nil, g.Largest, nil, ""}
 		if g.Measured > 0 {
 			lines[i].stats = &g.Stats
 		}

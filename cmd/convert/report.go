@@ -41,6 +41,7 @@ type document struct {
 	Seconds  float64           `json:"seconds"`
 
 	records []tensor.Record
+	title   string // of a page
 }
 
 func newOptionsDocument(o demi.Options) *demi.PlanOptions {
@@ -113,7 +114,7 @@ func (a *app) reportConversion(ctx context.Context, c *demi.Checkpoint, p *demi.
 	d := &document{
 		Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
 		Inputs: newFiles(c), Outputs: []fileDocument{}, Summary: verify.Summarize(records), Groups: verify.NewGroups(records),
-		Tensors: verify.Rows(records), Savings: p.Savings(), records: records,
+		Tensors: verify.Rows(records), Savings: p.Savings(), records: records, title: shown(j.src) + " → " + j.dst,
 	}
 	var out *demi.Checkpoint
 	if j.dst != toStdout {
@@ -282,7 +283,7 @@ func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Recor
 	d := &document{
 		Version: documentVersion, Command: "verify", Program: program(), Inputs: newFiles(ref), Outputs: newFiles(got),
 		Summary: summary, Groups: verify.NewGroups(records), Tensors: verify.Rows(records), Problems: problems, Warnings: a.warnings,
-		Seconds: time.Since(a.started).Seconds(), records: records,
+		Seconds: time.Since(a.started).Seconds(), records: records, title: f.title,
 	}
 	if err := writeReport(f.report, d); err != nil {
 		return err

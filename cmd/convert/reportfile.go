@@ -10,16 +10,17 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/verify"
 )
 
 // reportKinds are the extensions that --report knows.
-var reportKinds = []string{".json", ".csv", ".md"}
+var reportKinds = []string{".json", ".csv", ".md", ".html"}
 
 // addReport adds --report to a command.
 func addReport(f *pflag.FlagSet, path *string) {
-	f.StringVar(path, "report", "", "write the report to a file as well: .json, .csv or .md")
+	f.StringVar(path, "report", "", "write the report to a file as well: .json, .csv, .md or .html")
 }
 
 // checkReport refuses, before any work, a report that could not be written or
@@ -71,8 +72,44 @@ func encodeReport(w io.Writer, kind string, d *document) error {
 	switch kind {
 	case ".csv":
 		return verify.WriteCSV(w, d.records, jsonName)
+	case ".html":
+		return verify.WriteHTML(w, d.page())
 	case ".md":
 		return verify.WriteMarkdown(w, d.records, d.Problems)
 	}
 	return encodeJSON(w, d)
+}
+
+// page returns a document as a page.
+func (d *document) page() *verify.Page {
+	p := &verify.Page{Title: d.title, Kind: "comparison", Records: d.records, Problems: d.Problems, Warnings: d.Warnings, Name: jsonName}
+	fact := func(label, format string, args ...any) {
+		p.Facts = append(p.Facts, verify.Fact{Label: label, Value: fmt.Sprintf(format, args...)})
+	}
+	if o := d.Options; o != nil {
+		p.Kind = "conversion"
+		fact("type asked for", "%s", o.Target)
+		fact("rounding", "%s", o.Rounding)
+		fact("beyond the range", "%s", o.Overflow)
+		if o.Seed != 0 {
+			fact("seed", "%d", o.Seed)
+		}
+		if len(o.Rules) > 0 {
+			fact("rules", "%s", strings.Join(o.Rules, ", "))
+		}
+		if o.Preset != demi.NoPreset {
+			fact("preset", "%s", o.Preset)
+		}
+	}
+	for _, f := range d.Inputs {
+		fact("from", "%s, %s", f.File, formatBytes(f.Size))
+	}
+	for _, f := range d.Outputs {
+		fact("to", "%s, %s", f.File, formatBytes(f.Size))
+	}
+	if d.Verified {
+		fact("verified", "the output was read again, and it is what was written")
+	}
+	fact("written by", "%s", d.Program)
+	return p
 }

@@ -14,6 +14,7 @@ import (
 type verifyFlags struct {
 	round, report string
 	table         tableFlags
+	title         string // of a report
 }
 
 func verifyCommand(a *app) *cobra.Command {
@@ -39,6 +40,7 @@ func (a *app) verify(cmd *cobra.Command, refPath, gotPath string, f *verifyFlags
 	if err != nil {
 		return usageError{err}
 	}
+	f.title = shown(refPath) + " → " + shown(gotPath)
 	if err := f.table.check(); err != nil {
 		return err
 	}
