@@ -1,6 +1,6 @@
 // Package verify measures what a conversion cost and compares two checkpoints
-// tensor by tensor, whatever they are stored in. Reports come as text and as
-// JSON.
+// tensor by tensor, whatever they are stored in. Reports come as
+// text, JSON, CSV, Markdown and HTML.
 //
 // The figures are those of tensor.Stats. They are defined to the bit, so the
 // figures that a conversion reports and those of a later comparison of the
