@@ -206,12 +206,12 @@ func TestHTMLVerdict(t *testing.T) {
 	over := measured("w", 1, 1e-9)
 	over.Stats.Overflowed = 3
 	for want, p := range map[string]verify.Page{
-		`exact" id="verdict">No values were rounded`:                       {Records: []tensor.Record{{Name: "i", From: "I8", To: "I8"}}},
-		`exact" id="verdict">Nothing was lost: all 10 values`:              {Records: []tensor.Record{measured("w", 0, 0)}},
-		`fine" id="verdict">Values were rounded, and nothing worse`:        {Records: []tensor.Record{measured("w", 1, 1e-6)}},
-		`poor" id="verdict">1 tensor lost more than rounding to nearest`:   {Records: []tensor.Record{measured("w", 1, 1e-2), measured("v", 1, 1e-6)}},
+		`exact" id="verdict">No values were rounded`:                              {Records: []tensor.Record{{Name: "i", From: "I8", To: "I8"}}},
+		`exact" id="verdict">Nothing was lost: all 10 values`:                     {Records: []tensor.Record{measured("w", 0, 0)}},
+		`fine" id="verdict">Values were rounded, and nothing worse`:               {Records: []tensor.Record{measured("w", 1, 1e-6)}},
+		`poor" id="verdict">1 tensor lost more than rounding to nearest`:          {Records: []tensor.Record{measured("w", 1, 1e-2), measured("v", 1, 1e-6)}},
 		`bad" id="verdict">1 tensor lost more than rounding takes: 3 overflowed.`: {Records: []tensor.Record{over}},
-		`bad" id="verdict">2 problems: `:                                   {Problems: make([]verify.Problem, 2)},
+		`bad" id="verdict">2 problems: `:                                          {Problems: make([]verify.Problem, 2)},
 	} {
 		require.Contains(t, render(t, &p), want)
 	}
