@@ -219,14 +219,14 @@ func valueText(v any) string {
 
 func (a *app) printInspection(in *inspection, scan bool) error {
 	if !scan || a.verbose {
-		a.print(a.fit(layoutTable(in)))
+		a.print(a.fit(layoutTable(in, a.width())))
 	}
 	if scan {
-		a.print(a.fit(scanTable(in)))
+		a.print(a.fit(scanTable(in, a.width())))
 		a.print(fmt.Sprintf("distinct: bit patterns; of F32 and F64 they are counted up to %s\n", comma(demi.MaxDistinct)))
 	}
 	for _, e := range in.Metadata {
-		a.print(fmt.Sprintf("metadata %s = %s (%s)\n", printable(e.Key), printable(shorten(e.Value, 100)), e.Type))
+		a.print(fmt.Sprintf("metadata %s = %s (%s)\n", cutMiddle(printable(e.Key), 100), shorten(printable(e.Value), 100), e.Type))
 	}
 	for _, s := range in.Files {
 		a.print(fmt.Sprintf("%s: %s bytes = %s header + %s tensors + %s padding and other\n",
@@ -263,11 +263,11 @@ func perFile(t table.Writer, in *inspection, row func(x *inspectedTensor) table.
 	}
 }
 
-func layoutTable(in *inspection) table.Writer {
+func layoutTable(in *inspection, width int) table.Writer {
 	t := newTable("tensor", "type", "shape", "bytes", "offset", "align")
 	t.SetColumnConfigs(verify.RightAlign(4, 5, 6))
 	perFile(t, in, func(x *inspectedTensor) table.Row {
-		return table.Row{printable(x.Name), printable(x.Type), fmt.Sprint(x.Shape), x.Size, x.Offset, x.Align}
+		return table.Row{printable(x.Name), typeName(x.Type, width), fmt.Sprint(x.Shape), x.Size, x.Offset, x.Align}
 	})
 	return t
 }
@@ -275,13 +275,13 @@ func layoutTable(in *inspection) table.Writer {
 // unknown stands in for the figures of a tensor whose values are not read.
 const unknown = "-"
 
-func scanTable(in *inspection) table.Writer {
+func scanTable(in *inspection, width int) table.Writer {
 	t := newTable("tensor", "type", "holds", "min", "max", "zeros", "distinct", "NaN", "Inf")
 	t.SetColumnConfigs(verify.RightAlign(4, 5, 6, 7, 8, 9))
 	perFile(t, in, func(x *inspectedTensor) table.Row {
 		v := x.Values
 		if v == nil {
-			return table.Row{printable(x.Name), printable(x.Type), unknown, unknown, unknown, unknown, unknown, unknown, unknown}
+			return table.Row{printable(x.Name), typeName(x.Type, width), unknown, unknown, unknown, unknown, unknown, unknown, unknown}
 		}
 		return table.Row{printable(x.Name), x.Type, v.Effective, figure(v.Min), figure(v.Max), verify.Percent(v.Zero, v.Count), distinctText(v), v.NaN, v.Inf}
 	})

@@ -64,13 +64,13 @@ func TestDocumentHasNoNullLists(t *testing.T) {
 
 func TestTablesFitTheTerminal(t *testing.T) {
 	in := &inspection{Tensors: []inspectedTensor{{Name: "model.layers.0.self_attn.q_proj.weight", Type: "F32"}, {Name: "é", Type: "BF16"}}}
-	whole := fitTo(layoutTable(in), 0)
+	whole := fitTo(layoutTable(in, 0), 0)
 	require.Contains(t, whole, "model.layers.0.self_attn.q_proj.weight  F32")
-	require.Equal(t, whole, fitTo(layoutTable(in), 200))
-	narrow := fitTo(layoutTable(in), 60)
+	require.Equal(t, whole, fitTo(layoutTable(in, 200), 200))
+	narrow := fitTo(layoutTable(in, 60), 60)
 	require.LessOrEqual(t, longest(narrow), 60)
 	require.Contains(t, narrow, "…")
 	require.Contains(t, narrow, "q_proj.weight")
-	require.Contains(t, fitTo(layoutTable(in), 3), "…", "a name keeps some of it")
+	require.Contains(t, fitTo(layoutTable(in, 3), 3), "…", "a name keeps some of it")
 	require.Equal(t, strings.Count(whole, "\n"), strings.Count(narrow, "\n"))
 }

@@ -246,9 +246,9 @@ func fileBytes(c *demi.Checkpoint) (n int64) {
 func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 	var parts []string
 	for _, t := range s.Types {
-		text := fmt.Sprintf("%d %s", t.Tensors, printable(t.From))
+		text := fmt.Sprintf("%d %s", t.Tensors, cutMiddle(printable(t.From), mostType))
 		if t.To != t.From {
-			text += " -> " + printable(t.To)
+			text += " -> " + cutMiddle(printable(t.To), mostType)
 		}
 		if t.Rounding != "" {
 			text += " (" + t.Rounding + ")"
@@ -270,10 +270,10 @@ func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 		comma(st.Overflowed), comma(st.Flushed), comma(st.Subnormal), comma(st.NaNOut), comma(st.InfOut)))
 	for _, r := range verify.Worst(records, 3) {
 		if r.Stats.MaxIndex < 0 {
-			a.print(fmt.Sprintf("worst: %s: %s values that are not finite, or their signs, changed\n", printable(shorten(r.Name, 60)), comma(r.Stats.Changed)))
+			a.print(fmt.Sprintf("worst: %s: %s values that are not finite, or their signs, changed\n", cutMiddle(printable(r.Name), 60), comma(r.Stats.Changed)))
 			continue
 		}
-		a.print(fmt.Sprintf("worst: %s: SNR %s dB, error %s at [%d]: %s became %s\n", printable(shorten(r.Name, 60)), verify.Decibel(r.Stats.SNR()),
+		a.print(fmt.Sprintf("worst: %s: SNR %s dB, error %s at [%d]: %s became %s\n", cutMiddle(printable(r.Name), 60), verify.Decibel(r.Stats.SNR()),
 			verify.Short(r.Stats.MaxAbs), r.Stats.MaxIndex, verify.Exact(r.Stats.MaxRef), verify.Exact(r.Stats.MaxGot)))
 	}
 }
@@ -322,9 +322,9 @@ func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {
 		if x.Undecided {
 			to = "?"
 		}
-		t.AppendRow(table.Row{printable(x.Name), printable(x.From), printable(to), x.Out, printable(x.Reason)})
+		t.AppendRow(table.Row{printable(x.Name), typeName(x.From, a.width()), typeName(to, a.width()), x.Out, printable(x.Reason)})
 	}
-	a.print(verify.Render(t))
+	a.print(snip(fitText(verify.Render(t), a.width(), leastBeside), a.width()))
 	out := fmt.Sprintf("%s out (%s)", formatBytes(d.Out), verify.Percent(d.Out, d.In))
 	if d.Least != nil {
 		out = fmt.Sprintf("%s to %s out, %d tensors undecided", formatBytes(*d.Least), formatBytes(*d.Most), p.Undecided())

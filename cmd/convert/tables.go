@@ -41,21 +41,21 @@ func (a *app) table(records []tensor.Record, t tableFlags) {
 		if t.worst > 0 {
 			records = verify.Worst(records, t.worst)
 		}
-		verify.WriteTable(&b, printableRecords(records))
+		verify.WriteTable(&b, printableRecords(records, a.width()))
 	} else {
-		groups := verify.GroupBy(printableRecords(records), by)
+		groups := verify.GroupBy(printableRecords(records, a.width()), by)
 		if t.worst > 0 {
 			groups = verify.WorstGroups(groups, t.worst)
 		}
 		verify.WriteGroups(&b, groups, by)
 	}
-	a.print(fitText(b.String(), a.width()))
+	a.print(fitText(b.String(), a.width(), leastName))
 }
 
-func printableRecords(records []tensor.Record) []tensor.Record {
+func printableRecords(records []tensor.Record, width int) []tensor.Record {
 	clean := make([]tensor.Record, len(records))
 	for i, r := range records {
-		r.Name, r.From, r.To = printable(r.Name), printable(r.From), printable(r.To)
+		r.Name, r.From, r.To = printable(r.Name), typeName(r.From, width), typeName(r.To, width)
 		clean[i] = r
 	}
 	return clean
