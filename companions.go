@@ -152,13 +152,13 @@ func (c *Checkpoint) has(path string) bool {
 
 // copyCompanions copies files into dst. In configurations the values that name
 // the element type become what dtype says for their directory, unless that is
-// Invalid.
-func copyCompanions(dst *atomicfile.Dir, list []companion, dtype func(dir string) tensor.DType) error {
+// Invalid; warn, if not nil, is told of those that cannot be read.
+func copyCompanions(dst *atomicfile.Dir, list []companion, dtype func(dir string) tensor.DType, warn func(string)) error {
 	for _, x := range list {
 		to := dst.Path(x.to)
 		err := atomicfile.MkdirAll(filepath.Dir(to))
 		if err == nil {
-			err = copyCompanion(to, x, dtype(path.Dir(x.to)))
+			err = copyCompanion(to, x, dtype(path.Dir(x.to)), warn)
 		}
 		if err != nil {
 			return fmt.Errorf("copy %s: %w", x.from, err)
@@ -181,7 +181,7 @@ func companionFile(name string) bool {
 // maxConfig is the size up to which a config.json is corrected.
 const maxConfig = 16 << 20
 
-func copyCompanion(to string, x companion, dtype tensor.DType) error {
+func copyCompanion(to string, x companion, dtype tensor.DType, warn func(string)) error {
 	f, err := x.tree.Open(x.from)
 	if err != nil {
 		return err
@@ -199,7 +199,11 @@ func copyCompanion(to string, x companion, dtype tensor.DType) error {
 		if n, err := f.ReadAt(text, 0); n < len(text) {
 			return readError(x.from, int64(n), size, err)
 		}
-		if _, err := out.Write(x.correct(text, dtype)); err != nil {
+		text, err := x.correct(text, dtype)
+		if err != nil && warn != nil {
+			warn(fmt.Sprintf("%s is copied as it is, and the type that it names may be wrong: it cannot be read as JSON: %v", x.from, err))
+		}
+		if _, err := out.Write(text); err != nil {
 			return err
 		}
 	}
@@ -242,8 +246,13 @@ var torchNames = map[tensor.DType]string{
 	tensor.F64: "float64", tensor.F32: "float32", tensor.F16: "float16", tensor.BF16: "bfloat16",
 }
 
-// correct makes a configuration that of the output.
-func (x companion) correct(text []byte, d tensor.DType) []byte {
+// correct makes a configuration that of the output. A byte order mark stays.
+// Text that is not JSON comes back as it is, with an error.
+func (x companion) correct(text []byte, d tensor.DType) ([]byte, error) {
+	if rest, marked := bytes.CutPrefix(text, []byte("\ufeff")); marked {
+		rest, err := x.correct(rest, d)
+		return append([]byte("\ufeff"), rest...), err
+	}
 	if x.dequantized {
 		text = dropQuantization(text)
 	}
@@ -252,8 +261,8 @@ func (x companion) correct(text []byte, d tensor.DType) []byte {
 
 // correctDType replaces the values of "torch_dtype" and "dtype" in a
 // configuration, wherever they name a floating-point type, and leaves every
-// other byte. Text that is not JSON comes back as it is.
-func correctDType(text []byte, d tensor.DType) []byte {
+// other byte. Text that is not JSON comes back as it is, with an error.
+func correctDType(text []byte, d tensor.DType) ([]byte, error) {
 	var out []byte
 	done := 0
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
@@ -261,10 +270,10 @@ func correctDType(text []byte, d tensor.DType) []byte {
 	for {
 		tok, err := dec.ReadToken()
 		if err == io.EOF {
-			return append(out, text[done:]...)
+			return append(out, text[done:]...), nil
 		}
 		if err != nil {
-			return text
+			return text, err
 		}
 		kind, n := dec.StackIndex(dec.StackDepth())
 		isName := kind == '{' && n%2 == 1 && tok.Kind() == '"'

@@ -93,6 +93,7 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if err := c.checkPipeline(path, p.Options.Format); err != nil {
 		return nil, err
 	}
+	atomicfile.Tidy(path)
 	if err := checkFree(path, c, o.IfExists == Replace); err != nil {
 		return nil, err
 	}

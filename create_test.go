@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -124,6 +125,8 @@ func TestConfigIsCorrectedInPlace(t *testing.T) {
 		{`{"torch_dtype": "\u0066loat32", "a": "float32"}`, `{"torch_dtype": "bfloat16", "a": "float32"}`},
 		{`not JSON "torch_dtype": "float32"`, `not JSON "torch_dtype": "float32"`},
 		{`{"torch_dtype": "float32"`, `{"torch_dtype": "float32"`},
+		{"\ufeff" + `{"torch_dtype": "float32"}`, "\ufeff" + `{"torch_dtype": "bfloat16"}`},
+		{"\ufeffnot JSON", "\ufeffnot JSON"},
 	} {
 		dir := t.TempDir()
 		model, err := os.ReadFile(filepath.Join(charlmDir, "model.safetensors"))
@@ -137,8 +140,11 @@ func TestConfigIsCorrectedInPlace(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(src, name), []byte(content), 0o666))
 		}
 		dst := filepath.Join(dir, "dst")
-		_, err = convertFile(t, src, dst, toBF16, nil)
+		var warned []string
+		_, err = convertFile(t, src, dst, toBF16, &demi.CreateOptions{Warn: func(s string) { warned = append(warned, s) }})
 		require.NoError(t, err)
+		told := strings.Contains(strings.Join(warned, "\n"), "config.json is copied as it is, and the type that it names may be wrong")
+		require.Equal(t, !json.Valid([]byte(strings.TrimPrefix(x.before, "\ufeff"))), told, "%q: %q", x.before, warned)
 		require.Equal(t, []string{"LICENSE", "config.json", "model.safetensors", "other.json", "tokenizer.model"}, names(t, dst))
 		got, err := os.ReadFile(filepath.Join(dst, "config.json"))
 		require.NoError(t, err)

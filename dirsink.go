@@ -222,7 +222,7 @@ func (s *dirSink) Finish(records []tensor.Record) error {
 	if s.options.KeepConfig {
 		dtype = func(string) tensor.DType { return tensor.Invalid }
 	}
-	if err := copyCompanions(s.dir, s.companions, dtype); err != nil {
+	if err := copyCompanions(s.dir, s.companions, dtype, s.options.Warn); err != nil {
 		return err
 	}
 	return s.publish()

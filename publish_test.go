@@ -3,6 +3,7 @@ package demi_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -203,6 +204,41 @@ func TestReplaceGoesOn(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dst, "NOTES")))
 	require.Equal(t, hashes(t, fresh), hashes(t, dst))
 	require.ElementsMatch(t, []string{"dst", "fresh"}, names(t, dir))
+}
+
+// TestNothingStays: what a process has left that was killed when its output had
+// its name goes at the next run, whatever becomes of that.
+func TestNothingStays(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(charlmDir, "model.safetensors")
+	for _, policy := range []demi.IfExists{demi.Fail, demi.Skip, demi.Replace} {
+		for _, name := range []string{"file.safetensors", "directory"} {
+			dst := filepath.Join(dir, name)
+			create := &demi.CreateOptions{IfExists: demi.Skip}
+			_, err := convertFile(t, src, dst, toBF16, create)
+			require.NoError(t, err)
+			want := names(t, dir)
+			left := filepath.Join(dir, ".directory.journal")
+			if name == "directory" {
+				require.NoError(t, os.WriteFile(left, []byte("x\n"), 0o666))
+			} else {
+				left = filepath.Join(dir, ".file.safetensors.partial")
+				require.NoError(t, os.Link(dst, left))
+			}
+			if policy == demi.Skip {
+				c := open(t, src)
+				done, err := demi.Finished(dst, must(demi.NewPlan(c, toBF16)), c, create)
+				require.NoError(t, err)
+				require.True(t, done)
+			} else {
+				_, err = convertFile(t, src, dst, toBF16, &demi.CreateOptions{IfExists: policy})
+				require.Equal(t, policy == demi.Fail, errors.Is(err, fs.ErrExist), "%v", err)
+			}
+			require.Equal(t, want, names(t, dir), policy)
+			require.NoError(t, os.RemoveAll(dst))
+			require.NoError(t, os.Remove(filepath.Join(dir, "."+name+".receipt")))
+		}
+	}
 }
 
 func TestSkip(t *testing.T) {

@@ -55,6 +55,7 @@ func Finished(path string, p *Plan, c *Checkpoint, o *CreateOptions) (bool, erro
 			return false, nil //nolint:nilerr // it is not there
 		}
 	}
+	atomicfile.Tidy(path)
 	return true, nil
 }
 

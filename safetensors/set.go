@@ -75,11 +75,24 @@ func (s *Set) open(c *shardset.Choice, opts *Options) error {
 		return err
 	}
 	s.joined = joined
+	s.compareMeta()
 	if s.index == nil {
 		return nil
 	}
 	s.compareSize(c.Index)
 	return sets.Compare(c.Index, s.index.Files, s, nil)
+}
+
+// compareMeta warns of metadata that the files do not agree on.
+func (s *Set) compareMeta() {
+	first := s.Meta()
+	for _, f := range s.files {
+		for _, e := range f.Meta() {
+			if v, _ := first.Get(e.Key); v != e.Value {
+				s.warnings = append(s.warnings, fmt.Sprintf("%s: metadata %q is %.100q, and %.100q in an earlier file, which counts", f.name, e.Key, e.Value, v))
+			}
+		}
+	}
 }
 
 // compareSize warns of an index that has another size than the files.

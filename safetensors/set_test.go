@@ -301,3 +301,23 @@ func TestSetRefused(t *testing.T) {
 	require.ErrorContains(t, begin("model", 1, o, sized(1, 1)), `index metadata "k" is not JSON`)
 	require.Empty(t, entries(t, dir))
 }
+
+// TestShardsDisagree: metadata that the shards do not agree on is told; keys
+// that only some have are not.
+func TestShardsDisagree(t *testing.T) {
+	dir := t.TempDir()
+	for i, meta := range []tensor.Metadata{{{Key: "step", Value: "1"}, {Key: "same", Value: "s"}}, {{Key: "same", Value: "s"}, {Key: "late", Value: "a"}}, {{Key: "late", Value: "b"}, {Key: "step", Value: "2"}}} {
+		sink := safetensors.Create(safetensors.ShardName(filepath.Join(dir, "model"), i+1, 3), nil)
+		require.NoError(t, sink.Begin([]tensor.Info{info(fmt.Sprint("t", i), tensor.U8, 1)}, meta))
+		require.NoError(t, sink.Write(0, 0, []byte{1}))
+		require.NoError(t, sink.Finish(nil))
+	}
+	s, err := safetensors.OpenSet(dir, nil)
+	require.NoError(t, err)
+	defer s.Close()
+	third := filepath.Join(dir, "model-00003-of-00003.safetensors")
+	require.Equal(t, []string{
+		third + `: metadata "late" is "b", and "a" in an earlier file, which counts`,
+		third + `: metadata "step" is "2", and "1" in an earlier file, which counts`,
+	}, s.Warnings())
+}

@@ -185,6 +185,43 @@ func TestJournal(t *testing.T) {
 	require.Empty(t, entries(t, parent))
 }
 
+// What a process leaves that is killed after its last step but one.
+func TestTidy(t *testing.T) {
+	parent := t.TempDir()
+	name := filepath.Join(parent, "out")
+	left := func(what string) func(string, ...string) {
+		return func(path string, want ...string) {
+			Tidy(path)
+			require.Equal(t, want, entries(t, parent), what)
+		}
+	}
+	d, err := CreateDir(name)
+	require.NoError(t, err)
+	require.NoError(t, d.Note([]byte("x")))
+	left("in use")(name, ".out.journal", ".out.partial")
+	require.NoError(t, os.WriteFile(d.Path("f"), []byte("x"), 0o666))
+	d.Leave()
+	left("a run can go on")(name, ".out.journal", ".out.partial")
+	require.NoError(t, os.Rename(d.Path(""), name))
+	left("all has its name")(name+"/", "out")
+
+	d, err = CreateDir(name)
+	require.NoError(t, err)
+	d.Leave()
+	left("all has been moved")(name, "out")
+
+	file := filepath.Join(parent, "file")
+	f, err := Create(file)
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	require.NoError(t, os.Link(file, filepath.Join(parent, ".file.partial")))
+	left("the second name")(file, "file", "out")
+	f, err = Create(file)
+	require.NoError(t, err)
+	left("in use")(file, ".file.partial", "file", "out")
+	f.Abort()
+}
+
 func TestMerge(t *testing.T) {
 	parent := t.TempDir()
 	name := filepath.Join(parent, "out")
