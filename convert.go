@@ -22,13 +22,16 @@ type RunOptions struct {
 	// Workers is the number of goroutines that read, convert and write; 0
 	// means twice the processors, at most 8.
 	Workers int
-	// MaxMemory is a limit on the bytes of all buffers together; it lowers the
-	// number of workers. 0 means no limit: at most a few MiB a worker. A limit
-	// below what one worker needs is tensor.ErrLimit.
+	// MaxMemory is a limit on the bytes of all buffers together, and of what
+	// Checkpoint.HeaderMemory says; it lowers the number of workers. 0 means no
+	// limit: at most a few MiB a worker. A limit below what one worker needs is
+	// tensor.ErrLimit.
 	MaxMemory int64
 	// Progress, if not nil, is called after each tile, never by two goroutines
 	// at once.
 	Progress func(Progress)
+
+	headers int64 // bytes of MaxMemory that are not for buffers
 }
 
 // A Progress says how far the work has come.
@@ -39,7 +42,8 @@ type Progress struct {
 	Tensor string // the one that the last tile belongs to
 }
 
-func (o *RunOptions) withDefaults() RunOptions {
+// withDefaults returns the options for work on these checkpoints.
+func (o *RunOptions) withDefaults(of ...*Checkpoint) RunOptions {
 	var r RunOptions
 	if o != nil {
 		r = *o
@@ -47,20 +51,10 @@ func (o *RunOptions) withDefaults() RunOptions {
 	if r.Workers <= 0 {
 		r.Workers = min(8, 2*runtime.GOMAXPROCS(0))
 	}
+	for _, c := range of {
+		r.headers += c.HeaderMemory()
+	}
 	return r
-}
-
-// workers returns how many workers the memory allows, of which each needs so
-// many bytes.
-func (o RunOptions) workers(each int64) (int, error) {
-	n := o.Workers
-	if o.MaxMemory > 0 && each > 0 {
-		n = int(min(int64(n), o.MaxMemory/each))
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, o.MaxMemory, each)
-	}
-	return n, nil
 }
 
 // Convert carries out a plan: it reads the tensors of c, converts and measures
@@ -71,7 +65,7 @@ func (o RunOptions) workers(each int64) (int, error) {
 // Convert finishes the sink, or aborts it when it returns an error. Files of the
 // source that are written to meanwhile are tensor.ErrChanged.
 func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *RunOptions) ([]tensor.Record, error) {
-	v, err := newConversion(c.src, sink, p, o.withDefaults())
+	v, err := newConversion(c.src, sink, p, o.withDefaults(c))
 	if err == nil {
 		before := c.stamps()
 		v.unwritten = func() error { return c.unchanged(before) }

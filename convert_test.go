@@ -147,6 +147,41 @@ func TestMemoryLimit(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestHeadersCount: what many tensors take is part of the limit, wherever there
+// is one.
+func TestHeadersCount(t *testing.T) {
+	m := new(mem)
+	for i := range 10_000 {
+		m.zeros(fmt.Sprint(i), tensor.F32, 1)
+	}
+	c, ctx := m.checkpoint(), context.Background()
+	headers := c.HeaderMemory()
+	require.Greater(t, headers, int64(10<<20))
+	for _, limit := range []int64{1 << 20, headers} {
+		low, says := &demi.RunOptions{MaxMemory: limit}, fmt.Sprintf("the headers take about %d", headers)
+		_, err := demi.Scan(ctx, c, low)
+		require.ErrorIs(t, err, tensor.ErrLimit)
+		require.ErrorContains(t, err, says)
+		_, err = demi.Hashes(ctx, c, low)
+		require.ErrorContains(t, err, says)
+		_, err = low.Buffers(c)
+		require.ErrorContains(t, err, says)
+		for _, o := range []demi.Options{{}, {Target: demi.Keep}} {
+			_, _, err = convert(t, c, o, low)
+			require.ErrorContains(t, err, says)
+		}
+	}
+	enough := &demi.RunOptions{MaxMemory: headers + 1<<20}
+	_, _, err := convert(t, c, demi.Options{}, enough)
+	require.NoError(t, err)
+	left, err := enough.Buffers(c)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<20, left)
+	left, err = new(demi.RunOptions).Buffers(c)
+	require.NoError(t, err)
+	require.Zero(t, left, "no limit")
+}
+
 // failing is a Sink that fails after some writes.
 type failing struct {
 	tensor.Sink

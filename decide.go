@@ -28,7 +28,7 @@ func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
 			d.open = append(d.open, i)
 		}
 	}
-	if err := d.read(ctx, c.src, o.withDefaults()); err != nil {
+	if err := d.read(ctx, c.src, o.withDefaults(c)); err != nil {
 		return err
 	}
 	if err := d.settleOverflow(); err != nil {

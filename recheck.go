@@ -15,10 +15,13 @@ import (
 // Hashes reads all tensors once and returns their value hashes, in the order of
 // the checkpoint: those that the records of a conversion have.
 func Hashes(ctx context.Context, c *Checkpoint, o *RunOptions) ([]tensor.Hash, error) {
+	return hashesOf(ctx, c, o.withDefaults(c))
+}
+
+func hashesOf(ctx context.Context, c *Checkpoint, run RunOptions) ([]tensor.Hash, error) {
 	infos := c.src.Tensors()
 	h := &hashing{src: c.src, hashes: make([]tensor.Hash, len(infos))}
 	h.grid = tile.NewGrid(len(infos), func(i int) (int64, int) { return infos[i].Size, infos[i].DType.Bits() })
-	run := o.withDefaults()
 	n, err := run.workers(tile.Elems * 8)
 	if err != nil {
 		return nil, err
@@ -72,13 +75,17 @@ func (h *hashing) completeTo(i int) {
 	}
 }
 
+// recheckMemory is what Recheck needs of buffers with one worker.
+const recheckMemory = 2 << 20
+
 // Recheck reads the output of a conversion of c again and says where it is not
 // what the records promise: the value hash of each tensor, and the figures that
 // follow from its values and those of the source. A problem is a fault of the
 // storage, or of this package. rounding is that of the conversion.
 func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding, records []tensor.Record, o *RunOptions) ([]verify.Problem, error) {
-	run := o.withDefaults()
-	compare := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory, Mode: kernels.Mode{Rounding: rounding}}
+	run := o.withDefaults(c, out)
+	run.headers = max(0, min(run.headers, run.MaxMemory-recheckMemory)) // too late to refuse the work
+	compare := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory - run.headers, Mode: kernels.Mode{Rounding: rounding}}
 	if report := run.Progress; report != nil { // of both reads as one
 		first, second := stored(out.src), stored(c.src)
 		run.Progress = func(p Progress) {
@@ -89,7 +96,7 @@ func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding,
 			report(Progress{Phase: "verify", Done: first + done, Total: first + second})
 		}
 	}
-	hashes, err := Hashes(ctx, out, &run)
+	hashes, err := hashesOf(ctx, out, run)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ type SpecialItem struct {
 // workers. The error is one of reading, of ctx, or tensor.ErrLimit for a limit
 // of memory that does not suffice.
 func Scan(ctx context.Context, c *Checkpoint, o *RunOptions) ([]ScanRow, error) {
-	s, err := newScan(c, o.withDefaults())
+	s, err := newScan(c, o.withDefaults(c))
 	if err != nil {
 		return nil, err
 	}

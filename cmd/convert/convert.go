@@ -348,5 +348,8 @@ func (a *app) runOptions() (o demi.RunOptions, err error) {
 	if a.memory != "" {
 		o.MaxMemory, err = parseBytes("--max-memory", a.memory)
 	}
+	if err == nil {
+		collectAt(o.MaxMemory)
+	}
 	return o, err
 }

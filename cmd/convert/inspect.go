@@ -51,6 +51,7 @@ type inspection struct {
 	Tensors   []inspectedTensor   `json:"tensors"`
 	Count     int                 `json:"count"`        // of tensors
 	Bytes     int64               `json:"tensor_bytes"` // of all tensors, as they are without compression
+	Memory    int64               `json:"header_memory_bytes"`
 	Aligned   map[string]int64    `json:"aligned_bytes"`
 	Histogram []alignedBytes      `json:"alignment"`
 	Metadata  []inspectedMetadata `json:"metadata"`
@@ -117,7 +118,7 @@ func (a *app) inspect(cmd *cobra.Command, path string, scan bool) error {
 }
 
 func newInspection(c *demi.Checkpoint) *inspection {
-	in := &inspection{Version: documentVersion, Command: "inspect", Format: c.Format(), Files: c.Sections(), Count: c.Len(), Warnings: c.Warnings()}
+	in := &inspection{Version: documentVersion, Command: "inspect", Format: c.Format(), Files: c.Sections(), Count: c.Len(), Memory: c.HeaderMemory(), Warnings: c.Warnings()}
 	byAlign := map[int64]*alignedBytes{}
 	in.Aligned = map[string]int64{"64": 0, "4096": 0}
 	for t := range c.Tensors() {
@@ -217,6 +218,9 @@ func valueText(v any) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
+// muchMemory is what a limit of memory should be chosen with.
+const muchMemory = 1 << 20
+
 func (a *app) printInspection(in *inspection, scan bool) error {
 	if !scan || a.verbose {
 		a.print(a.fit(layoutTable(in, a.width())))
@@ -231,6 +235,9 @@ func (a *app) printInspection(in *inspection, scan bool) error {
 	for _, s := range in.Files {
 		a.print(fmt.Sprintf("%s: %s bytes = %s header + %s tensors + %s padding and other\n",
 			printable(s.File), comma(s.Size), comma(s.Header), comma(s.Tensors), comma(s.Extra)))
+	}
+	if in.Memory >= muchMemory {
+		a.print(fmt.Sprintf("headers take about %s bytes of memory in a conversion\n", comma(in.Memory)))
 	}
 	for _, h := range in.Histogram {
 		a.print(fmt.Sprintf("aligned to %d: %d of %d tensors, %s bytes (%s)\n", h.Align, h.Tensors, in.Count, comma(h.Bytes), verify.Percent(h.Bytes, in.Bytes)))

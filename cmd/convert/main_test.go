@@ -260,11 +260,11 @@ func TestKilled(t *testing.T) {
 
 func manyTensors(t *testing.T, name string, n int, size int64) {
 	t.Helper()
-	header := "{"
+	var text strings.Builder
 	for i := range int64(n) {
-		header += fmt.Sprintf(`"w%02d":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]},`, i, size/4, i*size, (i+1)*size)
+		fmt.Fprintf(&text, `,"w%02d":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]}`, i, size/4, i*size, (i+1)*size)
 	}
-	header = strings.TrimSuffix(header, ",") + "}"
+	header := "{" + text.String()[1:] + "}"
 	f, err := os.Create(name)
 	require.NoError(t, err)
 	defer f.Close()

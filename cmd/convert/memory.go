@@ -1,6 +1,10 @@
 package main
 
-import "github.com/KimMachineGun/automemlimit/memlimit"
+import (
+	"runtime/debug"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
 
 // mostMemory is the limit of buffers where no one has set any: more makes
 // nothing faster.
@@ -17,4 +21,13 @@ func halfOf(limit memlimit.Provider) int64 {
 		return mostMemory
 	}
 	return int64(min(n/2, mostMemory))
+}
+
+// ownMemory is what the program may take beside what a limit is about.
+const ownMemory = 16 << 20
+
+// collectAt makes the garbage collector keep to a limit: without one it lets the
+// heap become twice as large as what is in use.
+func collectAt(limit int64) {
+	debug.SetMemoryLimit(min(limit+ownMemory, debug.SetMemoryLimit(-1)))
 }

@@ -54,6 +54,32 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestMemoryOfHeaders converts many tensors: their headers are within the limit,
+// which is refused if it is too low for them.
+func TestMemoryOfHeaders(t *testing.T) {
+	n := 100_000
+	if testing.Short() {
+		n = 20_000
+	}
+	src := filepath.Join(t.TempDir(), "src.safetensors")
+	manyTensors(t, src, n, 4)
+	limit := int64(n)*1700 + 4<<20
+	for _, dst := range []string{"a.safetensors", "a.demi", "a.gguf", "a"} {
+		dst = filepath.Join(t.TempDir(), dst)
+		args := []string{src, dst, "--dtype", "bf16", "--container-only", "--max-memory"}
+		rss := peakMemory(t, demiCommand(t, append(args, fmt.Sprint(limit))...))
+		t.Logf("%s: peak RSS %d MiB, allowed %d MiB", filepath.Base(dst), rss>>20, limit>>20)
+		require.Less(t, rss, limit+(64<<20))
+		require.NoError(t, os.RemoveAll(dst))
+		cmd := demiCommand(t, append(args, fmt.Sprint(int64(n)*1000))...)
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Equal(t, classLimit.Code, cmd.ProcessState.ExitCode())
+		require.Contains(t, string(out), "the headers take about")
+		require.NoFileExists(t, dst)
+	}
+}
+
 // peakMemory runs a command, without its output, and returns the most memory
 // that it had: at least as much as this process has, from which it is forked.
 func peakMemory(t *testing.T, cmd *exec.Cmd) int64 {

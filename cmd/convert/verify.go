@@ -61,7 +61,11 @@ func (a *app) verify(cmd *cobra.Command, refPath, gotPath string, f *verifyFlags
 	if err != nil {
 		return err
 	}
-	o := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory, Mode: kernels.Mode{Rounding: r}}
+	buffers, err := run.Buffers(ref, got)
+	if err != nil {
+		return err
+	}
+	o := verify.Options{Workers: run.Workers, MaxMemory: buffers, Mode: kernels.Mode{Rounding: r}}
 	m := a.verifyMeter(&o, ref)
 	records, problems, err := verify.Compare(cmd.Context(), ref.Source(), got.Source(), &o)
 	m.stop()

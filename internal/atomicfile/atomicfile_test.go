@@ -207,7 +207,10 @@ func TestTidy(t *testing.T) {
 
 	d, err = CreateDir(name)
 	require.NoError(t, err)
+	require.NoError(t, d.Note([]byte("x")))
 	d.Leave()
+	left("all has been moved, and not all that was is removed")(name, ".out.journal", ".out.partial", "out")
+	require.NoError(t, os.Remove(filepath.Join(parent, ".out.partial")))
 	left("all has been moved")(name, "out")
 
 	file := filepath.Join(parent, "file")

@@ -62,32 +62,22 @@ func Left(name string) bool {
 	return err == nil
 }
 
-// Tidy removes what a process has left beside name that ended after the output
-// had its name: the journal of a directory with nothing staged, or the other
+// Tidy removes what a process has left beside name that ended after its last
+// step but one: the journal of a directory that is staged no more, or the other
 // name of a file. It leaves alone what is in use.
 func Tidy(name string) {
 	name = filepath.Clean(name)
 	stage := beside(name, ".partial")
 	staged, err := os.Lstat(stage)
-	if Left(name) && (err != nil || staged.IsDir()) {
-		tidyDir(name, stage)
+	if errors.Is(err, fs.ErrNotExist) && Left(name) {
+		if journal, err := openLocked(beside(name, ".journal"), false); err == nil {
+			(&Dir{journal: journal}).release()
+		}
 		return
 	}
 	if there, statErr := os.Lstat(name); err == nil && statErr == nil && staged.Mode().IsRegular() && os.SameFile(staged, there) {
 		os.Remove(stage)
 	}
-}
-
-func tidyDir(name, stage string) {
-	journal, err := openLocked(beside(name, ".journal"), false)
-	if err != nil {
-		return
-	}
-	d := &Dir{journal: journal}
-	if err := os.Remove(stage); err == nil || errors.Is(err, fs.ErrNotExist) { // it removes no directory with files
-		d.release()
-	}
-	d.close()
 }
 
 // open reads the journal and makes the directory, or finds it.
