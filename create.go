@@ -93,7 +93,6 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if err := c.checkPipeline(path, p.Options.Format); err != nil {
 		return nil, err
 	}
-	atomicfile.Tidy(path)
 	if err := checkFree(path, c, o.IfExists == Replace); err != nil {
 		return nil, err
 	}
@@ -251,6 +250,7 @@ func isShard(path string) bool {
 
 // checkFree refuses to touch what is there already, and the source above all.
 func checkFree(path string, c *Checkpoint, replace bool) error {
+	atomicfile.Tidy(path)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err == nil && !replace {

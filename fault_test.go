@@ -299,3 +299,42 @@ func (r watchedReader) ReadAt(p []byte, off int64) (int, error) {
 	r.w.before()
 	return r.r.ReadAt(p, off)
 }
+
+// brokenPipe is a writer whose k-th write, from 1 on, fails or takes half.
+type brokenPipe struct {
+	k     int
+	short bool
+}
+
+func (b *brokenPipe) Write(p []byte) (int, error) {
+	if b.k--; b.k != 0 {
+		return len(p), nil
+	}
+	if b.short {
+		return len(p) / 2, nil
+	}
+	return 0, errIO
+}
+
+// TestEveryWriteOfAStreamFails is the same for what is written front to back.
+func TestEveryWriteOfAStreamFails(t *testing.T) {
+	c := new(mem).f32("a.weight", weights(200_000, 1)...).f32("b.weight", weights(70_001, 2)...).checkpoint()
+	for _, f := range demi.Formats() {
+		p, err := demi.NewPlan(c, demi.Options{Target: demi.To(tensor.BF16), Format: f, ContainerOnly: true})
+		require.NoError(t, err)
+		for with, w := range map[error]brokenPipe{errIO: {}, io.ErrShortWrite: {short: true}} {
+			failed := 0
+			for w.k = 1; ; w.k++ {
+				b := w
+				_, err := demi.Convert(context.Background(), c, demi.NewWriter(&b, p, c, nil), p, nil)
+				if b.k > 0 {
+					require.NoError(t, err)
+					break
+				}
+				require.ErrorIs(t, err, with, "%s: write %d", f, w.k)
+				failed++
+			}
+			require.Greater(t, failed, 1)
+		}
+	}
+}
