@@ -32,6 +32,7 @@ shape, or if stored bytes that are not floating-point values differ.`,
 	c.Flags().StringVar(&f.round, "round", "nearest-even", "how GOT was rounded, which decides what counts as overflow")
 	addTable(c.Flags(), &f.table)
 	addReport(c.Flags(), &f.report)
+	addCheck(a, c)
 	return c
 }
 

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/format"
+)
+
+// addCheck lets verify take a store alone: there is something to hold it
+// against in itself.
+func addCheck(a *app, c *cobra.Command) {
+	two, compare := c.Args, c.RunE
+	c.Use = "verify REF GOT | verify STORE"
+	c.Long += `
+
+With one argument, a .demi store, it is read to its last byte and held against
+what it says of itself: the checksum of every block, the value hash of every
+tensor, its digest, and that all that is not data is as it must be.`
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return two(cmd, args)
+	}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return compare(cmd, args)
+		}
+		var given []string
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if cmd.InheritedFlags().Lookup(f.Name) == nil {
+				given = append(given, "--"+f.Name)
+			}
+		})
+		if len(given) > 0 {
+			return usagef("%s is for a comparison, of REF and GOT", strings.Join(given, ", "))
+		}
+		return a.check(cmd.Context(), args[0])
+	}
+}
+
+// A checkDocument says that a store is whole.
+type checkDocument struct {
+	Version int           `json:"version"`
+	Command string        `json:"command"`
+	Program string        `json:"program"`
+	Format  demi.Format   `json:"format"`
+	Files   []checkedFile `json:"files"`
+	Whole   bool          `json:"whole"`
+	Seconds float64       `json:"seconds"`
+}
+
+// A checkedFile is what there was to check in a file.
+type checkedFile struct {
+	File    string `json:"file"`
+	Bytes   int64  `json:"bytes"`
+	Digest  string `json:"digest"`
+	Tensors int    `json:"tensors"`
+	Hashes  int    `json:"value_hashes"`
+	Blocks  int64  `json:"blocks"`
+}
+
+// check verifies a store.
+func (a *app) check(ctx context.Context, path string) error {
+	workers, err := a.checkWorkers()
+	if err != nil {
+		return err
+	}
+	c, err := a.open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if c.Format() != demi.Demi {
+		return usagef("%s is %s, which has nothing to be held against: name a second checkpoint", path, c.Format())
+	}
+	files, closeAll, err := storeFiles(c)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	d := &checkDocument{Version: documentVersion, Command: "verify", Program: program(), Format: demi.Demi, Whole: true}
+	var errs []error
+	for _, f := range files {
+		if err := f.Verify(ctx, workers); err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			return errors.Join(errs...)
+		}
+		d.Files = append(d.Files, newChecked(f))
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	d.Seconds = time.Since(a.started).Seconds()
+	return a.reportCheck(d)
+}
+
+// checkWorkers returns how many goroutines the memory is for.
+func (a *app) checkWorkers() (int, error) {
+	run, err := a.runOptions()
+	if err != nil {
+		return 0, err
+	}
+	n := run.Workers
+	if n == 0 {
+		n = 8
+	}
+	if m := run.MaxMemory; m > 0 {
+		if n = min(n, int(m/recheckMemory)); n == 0 {
+			return 0, usagef("verify needs a --max-memory of 2MiB or more")
+		}
+	}
+	return n, nil
+}
+
+// storeFiles returns the files of a store; those of a pipeline are opened once
+// more.
+func storeFiles(c *demi.Checkpoint) (files []*format.File, closeAll func(), err error) {
+	if set, ok := c.Source().(*format.Set); ok {
+		return set.Files(), func() {}, nil
+	}
+	closeAll = func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}
+	for _, s := range c.Sections() {
+		f, err := format.Open(s.File, nil)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		files = append(files, f)
+	}
+	return files, closeAll, nil
+}
+
+func newChecked(f *format.File) checkedFile {
+	d := checkedFile{File: f.Name(), Bytes: f.Size(), Digest: f.Digest().String(), Tensors: f.Len()}
+	for t := range f.All() {
+		if _, ok := t.Hash(); ok {
+			d.Hashes++
+		}
+		d.Blocks += t.Blocks()
+	}
+	return d
+}
+
+func (a *app) reportCheck(d *checkDocument) error {
+	if a.json {
+		return a.writeJSON(d)
+	}
+	if a.quiet {
+		return nil
+	}
+	for _, f := range d.Files {
+		a.print(fmt.Sprintf("%s: whole: %s, %d tensors, %d value hashes, %d blocks, digest %s\n",
+			printable(f.File), formatBytes(f.Bytes), f.Tensors, f.Hashes, f.Blocks, f.Digest))
+	}
+	return a.outErr
+}
