@@ -171,7 +171,7 @@ func (o *opener) formatAt(path string) (Format, error) {
 	switch head := string(magic[:n]); {
 	case strings.HasPrefix(head, "GGUF"):
 		return GGUF, nil
-	case head == "\x89Demi":
+	case n > 0 && head[1:] == "Demi": // its reader says that the first byte is damaged; no header of safetensors is so long
 		return Demi, nil
 	}
 	return Safetensors, nil

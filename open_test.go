@@ -17,6 +17,20 @@ import (
 )
 
 // TestOpenIsTheSame opens one model in every way it is stored.
+// TestDamagedSignature: a store that came through a transfer as text is still
+// said to be one.
+func TestDamagedSignature(t *testing.T) {
+	p, err := os.ReadFile("testdata/demi/v1/scalar.demi")
+	require.NoError(t, err)
+	for _, head := range []string{"\x09Demi\r\n\x1a\n", "\x89Demi\n\x1a\n", "\xc2\x89Demi\r\n\x1a\n", "\xef\xbf\xbdDemi\r\n\x1a\n"} {
+		name := filepath.Join(t.TempDir(), "m.demi")
+		require.NoError(t, os.WriteFile(name, append([]byte(head), p[9:]...), 0o600))
+		_, err := demi.Open(name, nil)
+		require.ErrorIs(t, err, tensor.ErrFormat)
+		require.ErrorContains(t, err, "a Demi store whose signature is damaged")
+	}
+}
+
 func TestOpenIsTheSame(t *testing.T) {
 	want := values(t, open(t, filepath.Join(charlmDir, "model.safetensors")).Source())
 	require.Len(t, want, 30)

@@ -364,12 +364,12 @@ func TestNotDemi(t *testing.T) {
 	seven := slices.Clone(p)
 	seven[0] &= 0x7f
 	for want, p := range map[string][]byte{
-		"GGUF":                p2("GGUF\x03\x00\x00\x00"),
-		"Git LFS":             p2("version https://git-lfs.github.com/spec/v1\n"),
-		"file is empty":       {},
-		"transfer as text":    text,
-		"the magic \"\\tDemi": seven,
-		"header has CRC-32C":  append([]byte(p[:10:10]), p[9:]...),
+		"GGUF":                                 p2("GGUF\x03\x00\x00\x00"),
+		"Git LFS":                              p2("version https://git-lfs.github.com/spec/v1\n"),
+		"file is empty":                        {},
+		"signature is damaged, \"\\x89Demi\\n": text,
+		"signature is damaged, \"\\tDemi":      seven,
+		"header has CRC-32C":                   append([]byte(p[:10:10]), p[9:]...),
 	} {
 		_, err := open(p)
 		require.ErrorContains(t, err, want)

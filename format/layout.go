@@ -108,7 +108,7 @@ func (f *File) notDemi(head []byte) error {
 	case len(head) < len(magic) && magic[:len(head)] == string(head):
 		return f.fail("", f.size, tensor.ErrTruncated, "file has %d bytes, header and footer alone take %d", f.size, headerSize+footerSize)
 	case len(head) > len(fixed) && string(head[1:len(fixed)]) == fixed[1:]:
-		return f.fail("", 0, tensor.ErrFormat, "the magic %q is damaged, want %q: as by a transfer as text", begins, magic)
+		return f.fail("", 0, tensor.ErrFormat, "a Demi store whose signature is damaged, %q, want %q (a transfer in text mode?)", begins, magic)
 	}
 	if what, hint := sniff.Sniff(head); what != "" {
 		return f.fail("", -1, tensor.ErrFormat, "not a Demi file: it is %s; %s", what, hint)

@@ -19,6 +19,7 @@ const Size = 512
 const (
 	Safetensors = "a safetensors file"
 	GGUF        = "a GGUF file"
+	Demi        = "a Demi store"
 )
 
 // Sniff looks at the first bytes of a file (Size of them, or the whole file)
@@ -32,7 +33,7 @@ func Sniff(head []byte) (what, hint string) {
 			return s.what, s.hint
 		}
 	}
-	for _, guess := range []func([]byte) (what, hint string){zip, linkText, text, blank} {
+	for _, guess := range []func([]byte) (what, hint string){store, zip, linkText, text, blank} {
 		if what, hint = guess(head); what != "" {
 			return what, hint
 		}
@@ -54,6 +55,7 @@ const (
 )
 
 var signatures = []signature{
+	{0, "\x89Demi\r\n\x1a\n\x00", Demi, "read it as a Demi store"},
 	{0, "version https://git-lfs", "a Git LFS pointer, not the file that it stands for", "fetch the file with git lfs pull"},
 	{0, "GGUF", GGUF, "read it as GGUF"},
 	{0, "FUGG", "a GGUF file with its magic reversed", "get the file again, or make it little-endian"},
@@ -82,6 +84,16 @@ var signatures = []signature{
 
 func (s *signature) match(head []byte) bool {
 	return len(head) >= s.at+len(s.magic) && string(head[s.at:s.at+len(s.magic)]) == s.magic
+}
+
+// store finds Demi stores whose signature has come through a transfer that took
+// it for text: of 7 bits, in UTF-8, or with other ends of lines.
+func store(head []byte) (what, hint string) {
+	at := bytes.Index(head[:min(len(head), 10)], []byte("Demi"))
+	if at < 1 || at > 3 || !bytes.HasPrefix(head[at+4:], []byte("\r")) && !bytes.HasPrefix(head[at+4:], []byte("\n")) {
+		return "", ""
+	}
+	return "a Demi store whose signature is damaged (a transfer in text mode?)", "get the file again, in binary mode"
 }
 
 // zip tells the checkpoints of PyTorch, which are zip archives, from others,
