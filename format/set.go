@@ -179,7 +179,7 @@ func (s *Set) Sources() (all []SourceHeader, err error) {
 }
 
 // Verify verifies all files, one after another, as File.Verify does, and joins
-// their errors.
+// their errors; the tensors of the sources must be in one of them.
 func (s *Set) Verify(ctx context.Context, workers int) error {
 	var errs []error
 	for _, f := range s.files {
@@ -188,5 +188,5 @@ func (s *Set) Verify(ctx context.Context, workers int) error {
 		}
 		errs = append(errs, f.Verify(ctx, workers))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.checkSources())...)
 }

@@ -73,6 +73,76 @@ func (h *SourceHeader) check() error {
 	return nil
 }
 
+// Check compares h with the tensors of src, of which it must be: all that h names
+// are there, and none overlaps what is before it, or ends beyond the file.
+func (h *SourceHeader) Check(src tensor.Source) error {
+	return h.checkIn(sizesOf(src.Tensors()), true)
+}
+
+// sizesOf returns the sizes of tensors by their names.
+func sizesOf(infos []tensor.Info) map[string]int64 {
+	sizes := make(map[string]int64, len(infos))
+	for i := range infos {
+		sizes[infos[i].Name] = infos[i].Size
+	}
+	return sizes
+}
+
+// checkIn is Check; all says whether all tensors must be there.
+func (h *SourceHeader) checkIn(sizes map[string]int64, all bool) error {
+	if err := h.check(); err != nil {
+		return err
+	}
+	end := int64(len(h.Bytes))
+	for _, t := range h.Tensors {
+		size, ok := sizes[t.Name]
+		switch {
+		case !ok && all:
+			return classed(tensor.ErrFormat, "source %s: tensor %s is not there", quote(h.Name), quote(t.Name))
+		case t.Offset < end:
+			return classed(tensor.ErrFormat, "source %s: tensor %s at %d overlaps what is before it, up to %d", quote(h.Name), quote(t.Name), t.Offset, end)
+		case size > h.Size-t.Offset:
+			return classed(tensor.ErrFormat, "source %s: tensor %s of %d bytes at %d ends beyond the file, of %d", quote(h.Name), quote(t.Name), size, t.Offset, h.Size)
+		}
+		end = t.Offset + size
+	}
+	return nil
+}
+
+// checkSources is the check of the sources in one file. The tensors of a set may
+// be in its other files, as those of an old set that does not say so.
+func (f *File) checkSources() error {
+	list, err := f.Sources()
+	if err != nil {
+		return err
+	}
+	return f.checkSourcesIn(list, sizesOf(f.x.infos), false)
+}
+
+func (f *File) checkSourcesIn(list []SourceHeader, sizes map[string]int64, all bool) error {
+	for i := range list {
+		if err := list[i].checkIn(sizes, all); err != nil {
+			return f.wrap(f.x.section(secSources).at, err)
+		}
+	}
+	return nil
+}
+
+// checkSources is the check of the sources in a set.
+func (s *Set) checkSources() error {
+	sizes := sizesOf(s.Tensors())
+	for _, f := range s.files {
+		list, err := f.Sources()
+		if err != nil {
+			return nil // Verify of the file says so
+		}
+		if err := f.checkSourcesIn(list, sizes, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Sources returns the headers of the files that the tensors came from; nil if
 // the file has none. It decodes them and checks their sums at each call.
 func (f *File) Sources() ([]SourceHeader, error) {
@@ -116,7 +186,7 @@ func readSource(c *cursor) (h SourceHeader) {
 // knows that they are as they were in it: that they were not converted. If h
 // has the hash of the file, the result is compared with it, at the end.
 func (h *SourceHeader) Restore(w io.Writer, src tensor.Source) error {
-	if err := h.check(); err != nil {
+	if err := h.Check(src); err != nil {
 		return err
 	}
 	byName := make(map[string]int, len(src.Tensors()))
@@ -127,17 +197,11 @@ func (h *SourceHeader) Restore(w io.Writer, src tensor.Source) error {
 	out := &restorer{w: io.MultiWriter(w, sum), buf: make([]byte, 1<<20)}
 	out.bytes(h.Bytes)
 	for _, t := range h.Tensors {
-		i, ok := byName[t.Name]
-		if !ok {
-			return fmt.Errorf("source %s: tensor %s is not there", quote(h.Name), quote(t.Name))
-		}
-		if err := out.gap(t.Offset); err != nil {
-			return fmt.Errorf("source %s: tensor %s: %w", quote(h.Name), quote(t.Name), err)
-		}
-		out.tensor(src, i)
+		out.zeros(t.Offset)
+		out.tensor(src, byName[t.Name])
 	}
-	if err := errors.Join(out.gap(h.Size), out.err); err != nil {
-		return fmt.Errorf("source %s: %w", quote(h.Name), err)
+	if out.zeros(h.Size); out.err != nil {
+		return fmt.Errorf("source %s: %w", quote(h.Name), out.err)
 	}
 	if h.SHA256 != [32]byte{} && string(sum.Sum(nil)) != string(h.SHA256[:]) {
 		return fmt.Errorf("source %s: %w", quote(h.Name), badChecksum("SHA-256 is %x, want %x", sum.Sum(nil), h.SHA256))
@@ -160,16 +224,12 @@ func (r *restorer) bytes(p []byte) {
 	r.pos += int64(len(p))
 }
 
-// gap writes zeros up to an offset.
-func (r *restorer) gap(to int64) error {
-	if to < r.pos {
-		return fmt.Errorf("%w: byte %d comes after byte %d", tensor.ErrFormat, to, r.pos)
-	}
+// zeros writes zeros up to an offset.
+func (r *restorer) zeros(to int64) {
 	clear(r.buf)
 	for r.pos < to && r.err == nil {
 		r.bytes(r.buf[:min(int64(len(r.buf)), to-r.pos)])
 	}
-	return r.err
 }
 
 // tensor writes the bytes of tensor i, in pieces that are whole tiles.

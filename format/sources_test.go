@@ -166,7 +166,42 @@ func TestRestoreRefuses(t *testing.T) {
 	h.Tensors = []format.SourceTensor{{Name: "zz", Offset: 16}}
 	require.ErrorContains(t, h.Restore(&out, f), `"zz" is not there`)
 	h.Tensors = []format.SourceTensor{{Name: "b", Offset: 16}, {Name: "a", Offset: 20}}
-	require.ErrorContains(t, h.Restore(&out, f), "byte 20 comes after byte 23")
+	require.ErrorContains(t, h.Restore(&out, f), `"a" at 20 overlaps what is before it, up to 23`)
 	h.Tensors = []format.SourceTensor{{Name: "b", Offset: 28}}
-	require.ErrorContains(t, h.Restore(&out, f), "byte 30 comes after byte 35")
+	require.ErrorContains(t, h.Restore(&out, f), `"b" of 7 bytes at 28 ends beyond the file, of 30`)
+	require.ErrorIs(t, h.Restore(&out, f), tensor.ErrFormat)
+}
+
+// TestVerifySources: what the sources of a file or a set say of tensors is held
+// against these.
+func TestVerifySources(t *testing.T) {
+	source := func(tensors ...format.SourceTensor) *writeOptions {
+		return &writeOptions{Sources: sources(format.SourceHeader{Name: "s", Size: 200, Bytes: []byte("header"), Tensors: tensors})}
+	}
+	for want, o := range map[string]*writeOptions{
+		"":                   source(format.SourceTensor{Name: "a", Offset: 8}, format.SourceTensor{Name: "b", Offset: 88}, format.SourceTensor{Name: "c", Offset: 128}),
+		`"b" at 87 overlaps`: source(format.SourceTensor{Name: "a", Offset: 8}, format.SourceTensor{Name: "b", Offset: 87}),
+		`"c" of 20 bytes at 181 ends beyond the file, of 200`: source(format.SourceTensor{Name: "c", Offset: 181}),
+		`"zz" is not there`: source(format.SourceTensor{Name: "zz", Offset: 8}),
+	} {
+		dir := t.TempDir()
+		for _, limit := range []int64{0, 50} {
+			require.NoError(t, keptSet().write(format.CreateSet(dir, "m", limit, o), 1<<20))
+			path := filepath.Join(dir, "m.demi")
+			if limit > 0 {
+				path += ".index.json"
+			}
+			s, err := format.OpenSet(path, nil)
+			require.NoError(t, err)
+			defer s.Close()
+			if err = s.Verify(t.Context(), 1); want == "" {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, tensor.ErrFormat)
+			require.ErrorContains(t, err, want)
+			var place *tensor.FileError
+			require.ErrorAs(t, err, &place)
+		}
+	}
 }

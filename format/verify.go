@@ -14,7 +14,8 @@ import (
 // Verify reads the whole file on the given number of goroutines, at least one,
 // and checks everything that can be: the checksum of every block, that it
 // decodes, the value hash of every tensor that has one, that padding is zero,
-// and that records and headers of sources are well-formed. Header, footer and
+// and that records and headers of sources are well-formed, with no tensor of a
+// source in the place of another. Header, footer and
 // index were checked when the file was opened. So no byte of the file can be
 // another without an error, but for those of sections that this program does
 // not know the data of.
@@ -30,8 +31,7 @@ func (f *File) Verify(ctx context.Context, workers int) error {
 	v.leave(len(f.x.infos))
 	_, err = f.Records()
 	v.errs = append(v.errs, err)
-	_, err = f.Sources()
-	v.errs = append(v.errs, err, v.lastGap())
+	v.errs = append(v.errs, f.checkSources(), v.lastGap())
 	return errors.Join(v.errs...)
 }
 

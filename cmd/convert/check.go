@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -82,21 +83,23 @@ func (a *app) check(ctx context.Context, path string) error {
 	if c.Format() != demi.Demi {
 		return usagef("%s is %s, which has nothing to be held against: name a second checkpoint", path, c.Format())
 	}
-	files, closeAll, err := storeFiles(c)
+	list, closeAll, err := stores(c)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 	d := &checkDocument{Version: documentVersion, Command: "verify", Program: program(), Format: demi.Demi, Whole: true}
 	var errs []error
-	for _, f := range files {
-		if err := f.Verify(ctx, workers); err != nil {
+	for _, s := range list {
+		if err := s.Verify(ctx, workers); err != nil {
 			errs = append(errs, err)
 		}
 		if ctx.Err() != nil {
-			return errors.Join(errs...)
+			break
 		}
-		d.Files = append(d.Files, newChecked(f))
+		for _, f := range s.Files() {
+			d.Files = append(d.Files, newChecked(f))
+		}
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -123,26 +126,32 @@ func (a *app) checkWorkers() (int, error) {
 	return n, nil
 }
 
-// storeFiles returns the files of a store; those of a pipeline are opened once
-// more.
-func storeFiles(c *demi.Checkpoint) (files []*format.File, closeAll func(), err error) {
+// stores returns the sets that a store consists of: those of a pipeline, one for
+// each directory, are opened once more.
+func stores(c *demi.Checkpoint) (sets []*format.Set, closeAll func(), err error) {
 	if set, ok := c.Source().(*format.Set); ok {
-		return set.Files(), func() {}, nil
+		return []*format.Set{set}, func() {}, nil
 	}
 	closeAll = func() {
-		for _, f := range files {
-			f.Close()
+		for _, s := range sets {
+			s.Close()
 		}
 	}
-	for _, s := range c.Sections() {
-		f, err := format.Open(s.File, nil)
+	last := ""
+	for _, file := range c.Sections() {
+		dir := filepath.Dir(file.File)
+		if dir == last {
+			continue
+		}
+		last = dir
+		s, err := format.OpenSet(dir, nil)
 		if err != nil {
 			closeAll()
 			return nil, nil, err
 		}
-		files = append(files, f)
+		sets = append(sets, s)
 	}
-	return files, closeAll, nil
+	return sets, closeAll, nil
 }
 
 func newChecked(f *format.File) checkedFile {
