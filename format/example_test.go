@@ -83,6 +83,33 @@ func ExampleNewFile() {
 	// pt true
 }
 
+func ExampleOpen() {
+	f, err := format.Open(filepath.Join("..", "testdata", "demi", "v1", "raw.demi"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	t, ok := f.Lookup("c")
+	fmt.Println(t.Info().DType, t.Info().Shape, ok)
+	// Output: BF16 [8 8] true
+}
+
+func ExampleFile_All() {
+	f, err := format.Open(filepath.Join("..", "testdata", "demi", "v1", "raw.demi"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	for t := range f.All() {
+		fmt.Println(t.Info().Name, t.Info().Size, t.Stored(), t.Blocks())
+	}
+	// Output:
+	// a 60 60 1
+	// b 7 7 1
+	// nothing 0 0 0
+	// c 128 128 1
+}
+
 func ExampleTensor_ReadAt() {
 	p := exampleFile()
 	f, err := format.NewFile(bytes.NewReader(p), int64(len(p)), nil)
