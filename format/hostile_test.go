@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
@@ -92,6 +95,43 @@ func TestCorruption(t *testing.T) {
 				requireClass(t, p, err)
 			}
 			p[i] = old
+		}
+	}
+}
+
+// TestIndexCorruption: no byte of the index of a kept set can be changed, or be
+// the last, without an error, but for what does not matter to what is read.
+func TestIndexCorruption(t *testing.T) {
+	for _, dir := range []string{"set", "linked"} {
+		files := fstest.MapFS{}
+		for name := range keptSums(t) {
+			if strings.HasPrefix(name, dir+"/") {
+				p, err := os.ReadFile(filepath.Join(keptDir, name))
+				require.NoError(t, err)
+				files[name] = &fstest.MapFile{Data: p}
+			}
+		}
+		index := files[dir+"/model.demi.index.json"]
+		text := index.Data
+		open := func(p []byte) {
+			index.Data = p
+			s, err := format.OpenSet(dir, &format.Options{FS: files})
+			if err != nil {
+				var place *tensor.FileError
+				require.True(t, errors.As(err, &place) || errors.Is(err, fs.ErrNotExist), "%v", err)
+				return
+			}
+			keptSet().requireHolds(t, s)
+			require.NoError(t, s.Verify(t.Context(), 1))
+			require.NoError(t, s.Close())
+		}
+		for i := range text {
+			for _, flip := range []byte{1, 0x80, 0xff, 0x20} {
+				p := slices.Clone(text)
+				p[i] ^= flip
+				open(p)
+			}
+			open(text[:i])
 		}
 	}
 }
