@@ -20,14 +20,14 @@ import (
 
 // A Page is what WriteHTML shows.
 type Page struct {
-	Title     string // such as "model.safetensors → model-bf16.safetensors"
-	Kind      string // one word above it, such as "conversion"
-	Facts     []Fact // what was done, with what, for the end of the page
-	Records   []tensor.Record
-	Problems  []Problem
-	Warnings  []string
-	Exponents *Exponents          // nil where they were not counted
-	Name      func(string) string // how a text from a file is written as UTF-8; nil as it is, with U+FFFD for what is not
+	Title    string // such as "model.safetensors → model-bf16.safetensors"
+	Kind     string // one word above it, such as "conversion"
+	Facts    []Fact // what was done, with what, for the end of the page
+	Records  []tensor.Record
+	Details  []*Detail // of the records, as a Report has them; nil where they were not measured
+	Problems []Problem
+	Warnings []string
+	Name     func(string) string // how a text from a file is written as UTF-8; nil as it is, with U+FFFD for what is not
 }
 
 // A Fact is a line of a list.
@@ -69,7 +69,8 @@ func integrity(text string) string {
 
 // WriteHTML writes a report as one HTML file that needs nothing else: totals,
 // the error of each layer, the tensors that lost most, and tables of all
-// tensors, layers, parts and types to sort and to search. It asks nothing of
+// tensors, layers, parts and types to sort and to search; with details, also how
+// the exponents of the values lie in the ranges of F16 and BF16. It asks nothing of
 // any network and runs no script but its own, which a Content-Security-Policy
 // enforces; texts from files stay texts. The same Page gives the same bytes.
 func WriteHTML(w io.Writer, p *Page) error {
@@ -105,10 +106,10 @@ func newView(p *Page, s *skin) *view {
 	v := &view{
 		skin: s, Title: p.text(p.Title), Kind: p.text(p.Kind), Verdict: newVerdict(total, records, len(p.Problems)), Cards: cards(total),
 		Types: typeRows(total), Layers: layerChart(records), Legend: bands, Worst: worstRows(records), Fields: fields,
-		Data: template.JS(encodeSheets(records)),
+		Data: template.JS(encodeSheets(records, p.Details)),
 	}
-	if p.Exponents != nil {
-		v.Spectrum, v.ExponentsNote = exponentChart(p.Exponents), p.Exponents.note()
+	if e := newExponents(p.Details); e != nil {
+		v.Spectrum, v.ExponentsNote = exponentChart(e), e.note()
 	}
 	for _, x := range p.Problems[:min(problemsShown, len(p.Problems))] {
 		v.Problems = append(v.Problems, Problem{p.text(x.Tensor), p.text(x.Text)})
@@ -169,7 +170,7 @@ type grade string
 const (
 	exact grade = "exact" // every value comes back to the bit
 	fine  grade = "fine"
-	poor  grade = "poor" // an SNR below that of any rounding to 16 bits without values that left the range
+	poor  grade = "poor" // less than rounding to nearest leaves, or errors that lean to one side, as those of truncation
 	bad   grade = "bad"  // values beyond the range, NaN lost or made, or hardly a signal
 )
 
@@ -184,7 +185,7 @@ func gradeOf(s *tensor.Stats) grade {
 		return exact
 	case s.Overflowed > 0 || s.NaNLost+s.NaNMade > 0 || s.SNR() < badSNR:
 		return bad
-	case s.SNR() < poorSNR:
+	case s.SNR() < poorSNR || Biased(s) != "":
 		return poor
 	}
 	return fine
@@ -218,7 +219,7 @@ func newVerdict(t *Summary, records []tensor.Record, problems int) verdict {
 		}
 		return verdict{bad, text + "."}
 	case grades[poor] > 0:
-		return verdict{poor, fmt.Sprintf("%s lost more than rounding to nearest takes: an SNR below %d dB.", count1(grades[poor], "tensor"), poorSNR)}
+		return verdict{poor, fmt.Sprintf("%s lost more than rounding to nearest takes: an SNR below %d dB, or errors that lean to one side.", count1(grades[poor], "tensor"), poorSNR)}
 	}
 	return verdict{fine, "Values were rounded, and nothing worse: none went beyond the range, no NaN was lost or made."}
 }

@@ -44,13 +44,13 @@ func page() *verify.Page {
 		record("model.layers.2.input_layernorm.weight", "BF16", same),
 		{Name: "position_ids", From: "I64", To: "I64", Reason: "not a float", SizeIn: 64, SizeOut: 64},
 	}
-	e := &verify.Exponents{Low: -30, Counts: make([]int64, 50)}
-	for k := range e.Counts {
-		e.Counts[k] = int64(k) * int64(k) % 17
+	d := &verify.Detail{MaxRel: 0.00390625, DistinctRef: 100, DistinctGot: 25, DistinctOf: 128, Saturated: 1, Top: 7, TopK: 8}
+	for k := 97; k < 147; k++ {
+		d.Exponents[k] = int64(k-97) * int64(k-97) % 17
 	}
 	return &verify.Page{
 		Title: "a.safetensors → b.safetensors", Kind: "comparison", Facts: []verify.Fact{{Label: "written by", Value: "demi"}}, Records: records,
-		Problems: []verify.Problem{{Tensor: "gone", Text: "missing"}}, Warnings: []string{"a.safetensors has 3 trailing bytes"}, Exponents: e,
+		Problems: []verify.Problem{{Tensor: "gone", Text: "missing"}}, Warnings: []string{"a.safetensors has 3 trailing bytes"}, Details: []*verify.Detail{d, d, nil, {MaxRel: math.Inf(1)}, nil, nil},
 	}
 }
 
@@ -198,11 +198,28 @@ func TestHTMLData(t *testing.T) {
 	require.InDelta(t, 10*math.Log10(1000/2e-3), *snr[0], 1e-3)
 	require.Nil(t, snr[4], "nothing differs")
 	require.NotContains(t, c, "tensors")
+	require.JSONEq(t, `[0.00390625,0.00390625,null,null,null,null]`, string(c["maxrel"]))
+	require.JSONEq(t, `[0.25,0.25,null,null,null,null]`, string(c["distinct"]))
+	require.JSONEq(t, `{"texts":["7 of 8",null],"at":[0,0,1,1,1,1]}`, string(c["top"]))
+	require.NotContains(t, s["layers"].Columns, "maxrel")
 	require.JSONEq(t, `{"texts":["model.layers.0.self_attn.q_proj.weight",null,"model.layers.10.mlp.up_proj.weight","model.embed_tokens.weight"],"at":[0,1,2,3]}`, string(s["layers"].Columns["worstin"]))
+}
+
+// TestHTMLExponents: the chart counts what is beyond the ranges of F16.
+func TestHTMLExponents(t *testing.T) {
+	d := &verify.Detail{}
+	d.Exponents[127-25], d.Exponents[127-24], d.Exponents[127-14], d.Exponents[127+15], d.Exponents[127+16], d.Exponents[255] = 1, 2, 4, 8, 16, 32
+	text := html.UnescapeString(render(t, &verify.Page{Records: []tensor.Record{measured("w", 1, 1e-6)}, Details: []*verify.Detail{d}}))
+	require.Contains(t, text, "Of 63 finite values other than zero, F16 holds 12 (19.05 %) as normal numbers and 2 (3.17 %) as subnormal ones")
+	require.Contains(t, text, "1 (1.59 %) are below its smallest number and 48 (76.19 %) above its range. BF16 has 32 (50.79 %) above its range.")
+	require.Contains(t, text, "<title>2^15 to 2^16: 8 values, a normal number in F16</title>")
+	require.NotContains(t, render(t, &verify.Page{Details: []*verify.Detail{nil}}), "Exponents of the values")
 }
 
 // TestHTMLVerdict: the first sentence says the worst that is there.
 func TestHTMLVerdict(t *testing.T) {
+	lean := measured("w", 1, 1e-6)
+	lean.Stats.Finite, lean.Stats.Count, lean.Stats.ULPAway = 20_000, 20_000, -20_000<<15
 	over := measured("w", 1, 1e-9)
 	over.Stats.Overflowed = 3
 	for want, p := range map[string]verify.Page{
@@ -210,6 +227,7 @@ func TestHTMLVerdict(t *testing.T) {
 		`exact" id="verdict">Nothing was lost: all 10 values`:                     {Records: []tensor.Record{measured("w", 0, 0)}},
 		`fine" id="verdict">Values were rounded, and nothing worse`:               {Records: []tensor.Record{measured("w", 1, 1e-6)}},
 		`poor" id="verdict">1 tensor lost more than rounding to nearest`:          {Records: []tensor.Record{measured("w", 1, 1e-2), measured("v", 1, 1e-6)}},
+		`poor" id="verdict">1 tensor lost more than rounding to nearest ta`:       {Records: []tensor.Record{lean}},
 		`bad" id="verdict">1 tensor lost more than rounding takes: 3 overflowed.`: {Records: []tensor.Record{over}},
 		`bad" id="verdict">2 problems: `:                                          {Problems: make([]verify.Problem, 2)},
 	} {

@@ -17,7 +17,7 @@ type field struct {
 	Key   string `json:"key"`
 	Title string `json:"title"`
 	Help  string `json:"help"`
-	Kind  string `json:"kind"`  // how the script writes it: text, count, share (of values), figure, decibel, signed, exact, bytes
+	Kind  string `json:"kind"`  // how the script writes it: text, count, share (of values), ratio, figure, decibel, signed, exact, bytes
 	Worst string `json:"worst"` // up or down: the end of the scale that is the first to look at
 	Shown string `json:"shown"` // where: always, never (only with the details of a line), some (if not all are zero)
 	cell  func(l *line) string
@@ -26,7 +26,7 @@ type field struct {
 // fields are those of tensors and of groups; a field that is null in all lines
 // of a table is left out of it.
 var fields = []field{
-	{"grade", "grade", "exact: every value comes back to the bit; fine; poor: an SNR below 50 dB; bad: values beyond the range, NaN lost or made, or an SNR below 20 dB", "text", "up", "never", stat(func(s *tensor.Stats) string { return quote(string(gradeOf(s))) })},
+	{"grade", "grade", "exact: every value comes back to the bit; fine; poor: an SNR below 50 dB, or errors that lean to one side; bad: values beyond the range, NaN lost or made, or an SNR below 20 dB", "text", "up", "never", stat(func(s *tensor.Stats) string { return quote(string(gradeOf(s))) })},
 	{"type", "type", "element type before and after", "text", "up", "always", func(l *line) string { return orNull(l.kind) }},
 	{"tensors", "tensors", "how many", "count", "down", "always", func(l *line) string {
 		if l.record != nil {
@@ -47,6 +47,15 @@ var fields = []field{
 	{"nanchanged", "NaN lost", "NaN that became numbers, and numbers that became NaN", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.NaNLost + s.NaNMade })},
 	{"nan", "NaN", "NaN after", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.NaNOut })},
 	{"inf", "Inf", "infinities after", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.InfOut })},
+	{"lean", "errors lean", "to which side the errors of many values lean: toward zero, as truncation does, away from zero, up, down", "text", "down", "some", stat(func(s *tensor.Stats) string { return orNull(Biased(s)) })},
+	{"saturated", "saturated", "values beyond the range that became the largest finite one", "count", "down", "some", detailed(func(d *Detail) string { return strconv.FormatInt(d.Saturated, 10) })},
+	{"maxrel", "max relative", "largest |y−x|/|x|", "figure", "down", "always", detailed(func(d *Detail) string { return estimateToken(d.MaxRel) })},
+	{"distinct", "distinct", "share of the distinct values that are still distinct, among the elements that were looked at", "ratio", "up", "always", detailed(func(d *Detail) string {
+		if d.DistinctRef == 0 {
+			return null
+		}
+		return estimateToken(float64(d.DistinctGot) / float64(d.DistinctRef))
+	})},
 	{"in", "bytes in", "stored bytes before", "bytes", "down", "never", func(l *line) string { return strconv.FormatInt(l.in, 10) }},
 	{"out", "bytes out", "stored bytes after", "bytes", "down", "always", func(l *line) string { return strconv.FormatInt(l.out, 10) }},
 	{"at", "worst at", "index of the first element that has the largest error", "count", "down", "never", worstOnly(func(s *tensor.Stats) string { return strconv.FormatInt(s.MaxIndex, 10) })},
@@ -61,6 +70,14 @@ var fields = []field{
 	{"cosine", "cosine", "of the angle between the values before and after", "exact", "up", "never", estimate(func(s *tensor.Stats) float64 { return s.Cosine() })},
 	{"biasup", "bias up", "as bias, positive toward +∞", "signed", "up", "never", estimate(func(s *tensor.Stats) float64 { return s.BiasUp() })},
 	{"reason", "reason", "the rule that chose the type", "text", "up", "never", ofRecord(func(r *tensor.Record) string { return r.Reason })},
+	{"distinctbefore", "distinct before", "distinct values among the elements that were looked at, before", "count", "down", "never", detailed(func(d *Detail) string { return strconv.FormatInt(d.DistinctRef, 10) })},
+	{"distinctafter", "distinct after", "distinct values among the same elements, after", "count", "down", "never", detailed(func(d *Detail) string { return strconv.FormatInt(d.DistinctGot, 10) })},
+	{"top", "largest kept", "how many of the largest elements of a vector are among the largest after", "text", "up", "never", detailed(func(d *Detail) string {
+		if d.TopK == 0 {
+			return null
+		}
+		return quote(fmt.Sprintf("%d of %d", d.Top, d.TopK))
+	})},
 	{"rounding", "rounding", "", "text", "up", "never", ofRecord(func(r *tensor.Record) string { return r.Rounding })},
 	{"layer", "layer", "the name up to its first number", "text", "up", "never", ofRecord(func(r *tensor.Record) string { return LayerOf(r.Name) })},
 	{"part", "part", "part of the model, by the name", "text", "up", "never", func(l *line) string { return orNull(l.part) }},
@@ -115,12 +132,23 @@ func integer(f func(s *tensor.Stats) int64) func(l *line) string {
 
 // estimate is for figures that are estimates of something: six digits are enough.
 func estimate(f func(s *tensor.Stats) float64) func(l *line) string {
-	return stat(func(s *tensor.Stats) string {
-		if x := f(s); finite(x) != nil {
-			return strconv.FormatFloat(x, 'g', 6, 64)
-		}
+	return stat(func(s *tensor.Stats) string { return estimateToken(f(s)) })
+}
+
+func estimateToken(x float64) string {
+	if finite(x) == nil {
 		return null
-	})
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}
+
+func detailed(f func(d *Detail) string) func(l *line) string {
+	return func(l *line) string {
+		if l.detail == nil {
+			return null
+		}
+		return f(l.detail)
+	}
 }
 
 // worstOnly is for what is said of the element with the largest error.
@@ -169,7 +197,7 @@ func shapeText(shape []int64) string {
 // number of characters to take from it, name the rest. A column is a list of
 // figures, {"texts": […], "at": […]} with texts told once, or, if all its rows
 // are the same, that one figure.
-func encodeSheets(records []tensor.Record) string {
+func encodeSheets(records []tensor.Record, details []*Detail) string {
 	var b strings.Builder
 	head, err := json.Marshal(fields)
 	if err != nil {
@@ -179,6 +207,9 @@ func encodeSheets(records []tensor.Record) string {
 	lines, partOf := recordLines(records), partOf()
 	for i := range lines {
 		lines[i].part = partOf(lines[i].name)
+		if i < len(details) {
+			lines[i].detail = details[i]
+		}
 	}
 	encodeSheet(&b, "tensors", lines)
 	groups := NewGroups(records)

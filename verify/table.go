@@ -89,13 +89,14 @@ type line struct {
 	largest    string         // the tensor that has the largest error
 	record     *tensor.Record // nil for a group
 	part       string         // of a tensor, where it is shown
+	detail     *Detail        // likewise; nil if not measured
 }
 
 func recordLines(records []tensor.Record) []line {
 	lines := make([]line, len(records))
 	for i := range records {
 		r := &records[i]
-		lines[i] = line{r.Name, typeCell(r), 1, elements(r.Shape), r.SizeIn, r.SizeOut, r.Stats, r.Name, r, ""}
+		lines[i] = line{r.Name, typeCell(r), 1, elements(r.Shape), r.SizeIn, r.SizeOut, r.Stats, r.Name, r, "", nil}
 	}
 	return lines
 }
@@ -104,7 +105,7 @@ func groupLines(groups []Group) []line {
 	lines := make([]line, len(groups))
 	for i := range groups {
 		g := &groups[i]
-		lines[i] = line{g.Name, "", g.Tensors, g.Stats.Count, g.BytesIn, g.BytesOut, nil, g.Largest, nil, ""}
+		lines[i] = line{g.Name, "", g.Tensors, g.Stats.Count, g.BytesIn, g.BytesOut, nil, g.Largest, nil, "", nil}
 		if g.Measured > 0 {
 			lines[i].stats = &g.Stats
 		}

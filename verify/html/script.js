@@ -90,6 +90,7 @@
       case 'text': return visible(v);
       case 'count': return counted(v);
       case 'share': return percent(v, sheet.cell.values(i));
+      case 'ratio': return v === 1 ? '100 %' : Math.max(0.01, Math.min(99.99, 100 * v)).toFixed(2) + ' %';
       case 'figure': return short(v);
       case 'decibel': return v.toFixed(1);
       case 'signed': return signed(v);
