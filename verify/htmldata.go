@@ -28,19 +28,11 @@ type field struct {
 var fields = []field{
 	{"grade", "grade", "exact: every value comes back to the bit; fine; poor: an SNR below 50 dB, or errors that lean to one side; bad: values beyond the range, NaN lost or made, or an SNR below 20 dB", "text", "up", "never", stat(func(s *tensor.Stats) string { return quote(string(gradeOf(s))) })},
 	{"type", "type", "element type before and after", "text", "up", "always", func(l *line) string { return orNull(l.kind) }},
-	{"tensors", "tensors", "how many", "count", "down", "always", func(l *line) string {
-		if l.record != nil {
-			return null
-		}
-		return strconv.Itoa(l.tensors)
-	}},
-	{"shape", "shape", "slowest dimension first", "text", "up", "always", ofRecord(func(r *tensor.Record) string { return shapeText(r.Shape) })},
-	{"values", "values", "elements; of a group, those that were measured", "count", "down", "always", func(l *line) string { return strconv.FormatInt(l.values, 10) }},
-	{"changed", "changed", "values whose bits do not come back when they are widened again", "share", "down", "always", integer(func(s *tensor.Stats) int64 { return s.Changed })},
 	{"snr", "SNR dB", "signal-to-noise ratio: 10 log10 of the sum of x² over the sum of (y−x)². Rounding to nearest gives about 73 for F16 and 56 for BF16", "decibel", "up", "always", estimate(func(s *tensor.Stats) float64 { return s.SNR() })},
 	{"rmse", "RMS error", "root of the mean of (y−x)²", "figure", "down", "always", estimate(func(s *tensor.Stats) float64 { return s.RMSE() })},
 	{"max", "max error", "largest |y−x|", "figure", "down", "always", estimate(func(s *tensor.Stats) float64 { return s.MaxAbs })},
 	{"bias", "bias ULP", "mean of (y−x) in units of the last place, positive away from zero: about 0 for rounding to nearest, about −0.5 for truncation", "signed", "up", "always", estimate(func(s *tensor.Stats) float64 { return s.BiasAway() })},
+	{"changed", "changed", "values whose bits do not come back when they are widened again", "share", "down", "always", integer(func(s *tensor.Stats) int64 { return s.Changed })},
 	{"overflow", "overflow", "finite values that round beyond the largest finite one", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.Overflowed })},
 	{"zero", "to zero", "values that were not zero and are now", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.Flushed })},
 	{"subnormal", "subnormal", "values that were normal in their type and are subnormal now", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.Subnormal })},
@@ -56,6 +48,14 @@ var fields = []field{
 		}
 		return estimateToken(float64(d.DistinctGot) / float64(d.DistinctRef))
 	})},
+	{"tensors", "tensors", "how many", "count", "down", "always", func(l *line) string {
+		if l.record != nil {
+			return null
+		}
+		return strconv.Itoa(l.tensors)
+	}},
+	{"shape", "shape", "slowest dimension first", "text", "up", "always", ofRecord(func(r *tensor.Record) string { return shapeText(r.Shape) })},
+	{"values", "values", "elements; of a group, those that were measured", "count", "down", "always", func(l *line) string { return strconv.FormatInt(l.values, 10) }},
 	{"in", "bytes in", "stored bytes before", "bytes", "down", "never", func(l *line) string { return strconv.FormatInt(l.in, 10) }},
 	{"out", "bytes out", "stored bytes after", "bytes", "down", "always", func(l *line) string { return strconv.FormatInt(l.out, 10) }},
 	{"at", "worst at", "index of the first element that has the largest error", "count", "down", "never", worstOnly(func(s *tensor.Stats) string { return strconv.FormatInt(s.MaxIndex, 10) })},
