@@ -24,7 +24,7 @@ type Page struct {
 	Kind     string // one word above it, such as "conversion"
 	Facts    []Fact // what was done, with what, for the end of the page
 	Records  []tensor.Record
-	Details  []*Detail // of the records, as a Report has them; nil where they were not measured
+	Details  []*Details // of the records, as their rows have them; nil where they were not measured
 	Problems []Problem
 	Warnings []string
 	Name     func(string) string // how a text from a file is written as UTF-8; nil as it is, with U+FFFD for what is not

@@ -46,13 +46,16 @@ func page() *verify.Page {
 		record("model.layers.2.input_layernorm.weight", "BF16", same),
 		{Name: "position_ids", From: "I64", To: "I64", Reason: "not a float", SizeIn: 64, SizeOut: 64},
 	}
-	d := &verify.Detail{MaxRel: 0.00390625, DistinctRef: 100, DistinctGot: 25, DistinctOf: 128, Saturated: 1, Top: 7, TopK: 8}
+	rel := 0.00390625
+	d := &verify.Details{MaxRel: &rel, DistinctRef: 100, DistinctGot: 25, DistinctOf: 128, Saturated: 1, Top: 7, TopK: 8}
 	for k := 97; k < 147; k++ {
-		d.Exponents[k] = int64(k-97) * int64(k-97) % 17
+		if n := int64(k-97) * int64(k-97) % 17; n > 0 {
+			d.Exponents = append(d.Exponents, verify.ExpCount{Exponent: k - 127, Count: n})
+		}
 	}
 	return &verify.Page{
 		Title: "a.safetensors → b.safetensors", Kind: "comparison", Facts: []verify.Fact{{Label: "written by", Value: "demi"}}, Records: records,
-		Problems: []verify.Problem{{Tensor: "gone", Text: "missing"}}, Warnings: []string{"a.safetensors has 3 trailing bytes"}, Details: []*verify.Detail{d, d, nil, {MaxRel: math.Inf(1)}, nil, nil},
+		Problems: []verify.Problem{{Tensor: "gone", Text: "missing"}}, Warnings: []string{"a.safetensors has 3 trailing bytes"}, Details: []*verify.Details{d, d, nil, {}, nil, nil},
 	}
 }
 
@@ -219,13 +222,12 @@ func TestHTMLData(t *testing.T) {
 
 // TestHTMLExponents: the chart counts what is beyond the ranges of F16.
 func TestHTMLExponents(t *testing.T) {
-	d := &verify.Detail{}
-	d.Exponents[127-25], d.Exponents[127-24], d.Exponents[127-14], d.Exponents[127+15], d.Exponents[127+16], d.Exponents[255] = 1, 2, 4, 8, 16, 32
-	text := html.UnescapeString(render(t, &verify.Page{Records: []tensor.Record{measured("w", 1, 1e-6)}, Details: []*verify.Detail{d}}))
+	d := &verify.Details{Exponents: []verify.ExpCount{{-25, 1}, {-24, 2}, {-14, 4}, {15, 8}, {16, 16}, {128, 32}}}
+	text := html.UnescapeString(render(t, &verify.Page{Records: []tensor.Record{measured("w", 1, 1e-6)}, Details: []*verify.Details{d}}))
 	require.Contains(t, text, "Of 63 finite values other than zero, F16 holds 12 (19.05 %) as normal numbers and 2 (3.17 %) as subnormal ones")
 	require.Contains(t, text, "1 (1.59 %) are below its smallest number and 48 (76.19 %) above its range. BF16 has 32 (50.79 %) above its range.")
 	require.Contains(t, text, "<title>2^15 to 2^16: 8 values, a normal number in F16</title>")
-	require.NotContains(t, render(t, &verify.Page{Details: []*verify.Detail{nil}}), "Exponents of the values")
+	require.NotContains(t, render(t, &verify.Page{Details: []*verify.Details{nil}}), "Exponents of the values")
 }
 
 // TestHTMLVerdict: the first sentence says the worst that is there.

@@ -40,9 +40,9 @@ var fields = []field{
 	{"nan", "NaN", "NaN after", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.NaNOut })},
 	{"inf", "Inf", "infinities after", "count", "down", "some", integer(func(s *tensor.Stats) int64 { return s.InfOut })},
 	{"lean", "errors lean", "to which side the errors of many values lean: toward zero, as truncation does, away from zero, up, down", "text", "down", "some", stat(func(s *tensor.Stats) string { return orNull(Biased(s)) })},
-	{"saturated", "saturated", "values beyond the range that became the largest finite one", "count", "down", "some", detailed(func(d *Detail) string { return strconv.FormatInt(d.Saturated, 10) })},
-	{"maxrel", "max relative", "largest |y−x|/|x|", "figure", "down", "always", detailed(func(d *Detail) string { return estimateToken(d.MaxRel) })},
-	{"distinct", "distinct", "share of the distinct values that are still distinct, among the elements that were looked at", "ratio", "up", "always", detailed(func(d *Detail) string {
+	{"saturated", "saturated", "values beyond the range that became the largest finite one", "count", "down", "some", detailed(func(d *Details) string { return strconv.FormatInt(d.Saturated, 10) })},
+	{"maxrel", "max relative", "largest |y−x|/|x|", "figure", "down", "always", detailed(func(d *Details) string { return pointerToken(d.MaxRel) })},
+	{"distinct", "distinct", "share of the distinct values that are still distinct, among the elements that were looked at", "ratio", "up", "always", detailed(func(d *Details) string {
 		if d.DistinctRef == 0 {
 			return null
 		}
@@ -70,9 +70,9 @@ var fields = []field{
 	{"cosine", "cosine", "of the angle between the values before and after", "exact", "up", "never", estimate(func(s *tensor.Stats) float64 { return s.Cosine() })},
 	{"biasup", "bias up", "as bias, positive toward +∞", "signed", "up", "never", estimate(func(s *tensor.Stats) float64 { return s.BiasUp() })},
 	{"reason", "reason", "the rule that chose the type", "text", "up", "never", ofRecord(func(r *tensor.Record) string { return r.Reason })},
-	{"distinctbefore", "distinct before", "distinct values among the elements that were looked at, before", "count", "down", "never", detailed(func(d *Detail) string { return strconv.FormatInt(d.DistinctRef, 10) })},
-	{"distinctafter", "distinct after", "distinct values among the same elements, after", "count", "down", "never", detailed(func(d *Detail) string { return strconv.FormatInt(d.DistinctGot, 10) })},
-	{"top", "largest kept", "how many of the largest elements of a vector are among the largest after", "text", "up", "never", detailed(func(d *Detail) string {
+	{"distinctbefore", "distinct before", "distinct values among the elements that were looked at, before", "count", "down", "never", detailed(func(d *Details) string { return strconv.FormatInt(d.DistinctRef, 10) })},
+	{"distinctafter", "distinct after", "distinct values among the same elements, after", "count", "down", "never", detailed(func(d *Details) string { return strconv.FormatInt(d.DistinctGot, 10) })},
+	{"top", "largest kept", "how many of the largest elements of a vector are among the largest after", "text", "up", "never", detailed(func(d *Details) string {
 		if d.TopK == 0 {
 			return null
 		}
@@ -142,7 +142,14 @@ func estimateToken(x float64) string {
 	return strconv.FormatFloat(x, 'g', 6, 64)
 }
 
-func detailed(f func(d *Detail) string) func(l *line) string {
+func pointerToken(x *float64) string {
+	if x == nil {
+		return null
+	}
+	return estimateToken(*x)
+}
+
+func detailed(f func(d *Details) string) func(l *line) string {
 	return func(l *line) string {
 		if l.detail == nil {
 			return null
@@ -197,7 +204,7 @@ func shapeText(shape []int64) string {
 // number of characters to take from it, name the rest. A column is a list of
 // figures, {"texts": […], "at": […]} with texts told once, or, if all its rows
 // are the same, that one figure.
-func encodeSheets(records []tensor.Record, details []*Detail) string {
+func encodeSheets(records []tensor.Record, details []*Details) string {
 	var b strings.Builder
 	head, err := json.Marshal(fields)
 	if err != nil {

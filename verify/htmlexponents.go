@@ -3,29 +3,29 @@ package verify
 import (
 	"fmt"
 	"html/template"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 )
 
 // exponents count the finite values of a checkpoint that are not zero, before,
-// as Detail does: those with 2^(k-127) <= |x| < 2^(k-126) in place k.
-type exponents [256]int64
-
-const lowestExponent = -127 // of place 0, in which all that is smaller is counted, too
+// by their exponents, as Details do.
+type exponents map[int]int64
 
 // newExponents adds up those of details; nil if none was measured.
-func newExponents(details []*Detail) *exponents {
-	var sum *exponents
+func newExponents(details []*Details) exponents {
+	var sum exponents
 	for _, d := range details {
 		if d == nil {
 			continue
 		}
 		if sum == nil {
-			sum = new(exponents)
+			sum = exponents{}
 		}
-		for k, n := range d.Exponents {
-			sum[k] += n
+		for _, x := range d.Exponents {
+			sum[x.Exponent] += x.Count
 		}
 	}
 	return sum
@@ -39,9 +39,9 @@ const (
 )
 
 // between counts the values with exponents from a to b.
-func (e *exponents) between(a, b int) (n int64) {
-	for k, c := range e {
-		if x := lowestExponent + k; x >= a && x <= b {
+func (e exponents) between(a, b int) (n int64) {
+	for x, c := range e {
+		if x >= a && x <= b {
 			n += c
 		}
 	}
@@ -49,7 +49,7 @@ func (e *exponents) between(a, b int) (n int64) {
 }
 
 // note says in words what the chart shows.
-func (e *exponents) note() string {
+func (e exponents) note() string {
 	all := e.between(math.MinInt32, math.MaxInt32)
 	text := func(n int64) string { return humanize.Comma(n) + " (" + Percent(n, all) + ")" }
 	return fmt.Sprintf("Of %s finite values other than zero, F16 holds %s as normal numbers and %s as subnormal ones, with fewer bits; "+
@@ -60,19 +60,15 @@ func (e *exponents) note() string {
 
 // exponentChart draws how many values have which exponent, on a logarithmic
 // scale, above the ranges of F16 and BF16.
-func exponentChart(e *exponents) template.HTML {
+func exponentChart(e exponents) template.HTML {
 	c := &exponentDrawing{low: f16Least - 3, high: f16Most + 3}
-	for k, n := range e {
-		if x := lowestExponent + k; n > 0 {
-			c.low, c.high, c.most = min(c.low, x-1), max(c.high, x+2), max(c.most, n)
-		}
+	for x, n := range e {
+		c.low, c.high, c.most = min(c.low, x-1), max(c.high, x+2), max(c.most, n)
 	}
 	c.open(plotBottom+74, "how many values have which exponent. "+e.note())
 	c.grid()
-	for k, n := range e {
-		if n > 0 {
-			c.bar(lowestExponent+k, n)
-		}
+	for _, x := range slices.Sorted(maps.Keys(e)) {
+		c.bar(x, e[x])
 	}
 	c.ranges()
 	c.addf("</svg>")

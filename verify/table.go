@@ -89,7 +89,7 @@ type line struct {
 	largest    string         // the tensor that has the largest error
 	record     *tensor.Record // nil for a group
 	part       string         // of a tensor, where it is shown
-	detail     *Detail        // likewise; nil if not measured
+	detail     *Details       // likewise; nil if not measured
 }
 
 func recordLines(records []tensor.Record) []line {

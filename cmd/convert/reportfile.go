@@ -83,6 +83,9 @@ func encodeReport(w io.Writer, kind string, d *document) error {
 // page returns a document as a page.
 func (d *document) page() *verify.Page {
 	p := &verify.Page{Title: d.title, Kind: "comparison", Records: d.records, Problems: d.Problems, Warnings: d.Warnings, Name: jsonName}
+	for i := range d.Tensors {
+		p.Details = append(p.Details, d.Tensors[i].Detail)
+	}
 	fact := func(label, format string, args ...any) {
 		p.Facts = append(p.Facts, verify.Fact{Label: label, Value: fmt.Sprintf(format, args...)})
 	}
