@@ -65,6 +65,12 @@ func (o *RunOptions) withDefaults(of ...*Checkpoint) RunOptions {
 // Convert finishes the sink, or aborts it when it returns an error. Files of the
 // source that are written to meanwhile are tensor.ErrChanged.
 func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *RunOptions) ([]tensor.Record, error) {
+	ended := false
+	defer func() {
+		if !ended { // by an error, or by a panic
+			sink.Abort()
+		}
+	}()
 	v, err := newConversion(c.src, sink, p, o.withDefaults(c))
 	if err == nil {
 		before := c.stamps()
@@ -72,9 +78,9 @@ func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *R
 		err = v.run(ctx)
 	}
 	if err != nil {
-		sink.Abort()
 		return nil, err
 	}
+	ended = true
 	return v.records, nil
 }
 

@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"demi": main})
+	testscript.Main(m, map[string]func(){"demi": main, "demi-that-panics": mainThatPanics})
 }
 
 // TestScripts runs the program as its users do. Each script is headed by what

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,22 +13,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSignals stops a conversion at several moments: nothing may be left.
+// TestSignals stops conversions at random moments: there is nothing at DST, and
+// of a file nothing beside it either.
 func TestSignals(t *testing.T) {
-	for i, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTERM} {
-		dir := t.TempDir()
-		src, out := filepath.Join(dir, "src.safetensors"), filepath.Join(dir, "out")
-		sparse(t, src, 4<<30)
-		require.NoError(t, os.Mkdir(out, 0o777))
-		cmd := demiCommand(t, src, filepath.Join(out, "dst.safetensors"), "--dtype", "bf16", "--max-memory", "2MiB")
+	src := filepath.Join(t.TempDir(), "src.safetensors")
+	sparse(t, src, 4<<30)
+	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	for i := range 12 {
+		out := t.TempDir()
+		dst := filepath.Join(out, []string{"dst.safetensors", "dst.demi", "dst"}[i%3])
+		s, wait := signals[rand.IntN(len(signals))], time.Duration(rand.IntN(250_000))*time.Microsecond
+		t.Logf("%v after %v: %s", s, wait, filepath.Base(dst))
+		cmd := demiCommand(t, src, dst, "--dtype", "bf16", "--max-memory", "4MiB", "--json")
 		require.NoError(t, cmd.Start())
-		time.Sleep(time.Duration(60+80*i) * time.Millisecond)
+		time.Sleep(wait)
 		require.NoError(t, cmd.Process.Signal(s))
-		err := cmd.Wait()
-		require.Error(t, err)
-		require.Equal(t, 128+int(s), cmd.ProcessState.ExitCode())
-		entries, err := os.ReadDir(out)
-		require.NoError(t, err)
-		require.Empty(t, entries)
+		require.Error(t, cmd.Wait())
+		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if status.Signaled() { // it came before the program knew what to do about signals
+			require.Equal(t, s, status.Signal())
+		} else {
+			require.Equal(t, 128+int(s), status.ExitStatus())
+		}
+		require.NoFileExists(t, dst)
+		require.NoDirExists(t, dst)
+		if filepath.Ext(dst) != "" {
+			entries, err := os.ReadDir(out)
+			require.NoError(t, err)
+			require.Empty(t, entries)
+		}
 	}
 }

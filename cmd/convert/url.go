@@ -26,8 +26,11 @@ func (a *app) open(ctx context.Context, path string) (c *demi.Checkpoint, err er
 		return nil, sourceError(err)
 	}
 	a.warn(c.Warnings())
-	return c, nil
+	return opened(c), nil
 }
+
+// opened is a hook for tests, which break what has been opened.
+var opened = func(c *demi.Checkpoint) *demi.Checkpoint { return c }
 
 // tokenFor returns the token for a URL: DEMI_TOKEN, which its user has set for
 // this program, else HF_TOKEN, which others use as well, for its own hosts.
