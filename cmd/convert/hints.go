@@ -80,7 +80,10 @@ func classHint(err error) string {
 
 // fileHint says what to do about a file that is not what it should be.
 func fileHint(e *tensor.FileError) string {
-	if e == nil || errors.Is(e, tensor.ErrUnsupported) {
+	if e == nil || isDir(e.File) {
+		return "name the file that is meant; demi inspect FILE says what is in it"
+	}
+	if errors.Is(e, tensor.ErrUnsupported) {
 		return "demi inspect SRC says what is in a checkpoint, docs/formats.md what a format can hold"
 	}
 	if strings.HasSuffix(e.File, ".json") {
@@ -197,4 +200,9 @@ func sourceHint(cmd *cobra.Command, err error, src, dst string) error {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines, "poke": poke, "serve": serve,
-			"sameplaces": samePlaces, "samehash": sameHash,
+			"sameplaces": samePlaces, "samehash": sameHash, "st": writeST, "bits": compareBits, "raw": writeRaw,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
