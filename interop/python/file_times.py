@@ -3,7 +3,8 @@
 
 usage: file_times.py DEMI DIR [GIB]     (DEMI: the program; DIR: an empty directory on the disk to be measured; GIB: 4)
 
-Each command runs five times, in turn with the others; the least time counts. "cp" leaves the copy in the page cache,
+Each command runs five times, in turn with the others; the least time counts. Processor time (user and system, the least of the
+runs) hardly depends on what else the machine does. "cp" leaves the copy in the page cache,
 "cp, durable" waits until it is on the disk, as demi always does. Cold runs need root: the page cache is emptied before each.
 NumPy is needed; PyTorch (python3-torch, or from the Python index) is measured if it is there, and so is llama.cpp's
 llama_model_quantize if LLAMA_SO names a directory with its shared objects, such as bins/linux-x64 of the npm package
@@ -13,6 +14,7 @@ import ctypes
 import glob
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -123,6 +125,12 @@ def load_llama():
     return quantize
 
 
+def processor_time():
+    """Seconds of this process and of those that it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
 def drop_caches():
     subprocess.run(["sync"], check=True)
     with open("/proc/sys/vm/drop_caches", "w") as f:
@@ -170,7 +178,7 @@ def main():
     for cold in (False, True):
         if cold and os.geteuid() != 0:
             break
-        times = {name: [] for name in jobs}
+        times, processor = {name: [] for name in jobs}, {name: [] for name in jobs}
         for _ in range(ROUNDS if not cold else 3):
             for name, (job, dst) in jobs.items():
                 if cold and name.startswith(("NumPy", "PyTorch", "llama.cpp", "GGUF")):
@@ -181,14 +189,15 @@ def main():
                     drop_caches()
                 else:
                     subprocess.run(["sync"], check=True)
-                start = time.perf_counter()
+                start, used = time.perf_counter(), processor_time()
                 job()
                 times[name].append(time.perf_counter() - start)
+                processor[name].append(processor_time() - used)
         cp, durable = min(times["cp"]), min(times["cp, durable"])
         print(f"{'cold' if cold else 'warm'}, load average {os.getloadavg()[0]:.1f}")
         for name, list_ in times.items():
             if list_:
-                print(f"  {name:22} {min(list_):6.2f} s  {min(list_) / cp:5.2f} of cp  {min(list_) / durable:5.2f} of a durable cp   ({', '.join(f'{x:.2f}' for x in list_)})", flush=True)
+                print(f"  {name:22} {min(list_):6.2f} s  {min(list_) / cp:5.2f} of cp  {min(list_) / durable:5.2f} of a durable cp  {min(processor[name]):6.2f} s of processor  ({', '.join(f'{x:.2f}' for x in list_)})", flush=True)
 
 
 main()
