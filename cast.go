@@ -70,8 +70,8 @@ func splitName(name string) (module, leaf string) {
 	return name[:max(i, 0)], name[i+1:]
 }
 
-// cast returns the type that a tensor gets and the reason. Under Exact that is
-// the type it has; candidate tells that its values may decide otherwise.
+// cast returns the type that a tensor gets and the reason. Under Exact and Auto
+// that is the type it has; candidate tells that its values may decide otherwise.
 func (c *caster) cast(in tensor.Info) (to tensor.DType, reason string, candidate bool) {
 	for _, r := range c.options.Rules {
 		if r.Name.MatchString(in.Name) {
@@ -95,7 +95,10 @@ func (c *caster) cast(in tensor.Info) (to tensor.DType, reason string, candidate
 	if named {
 		return target, "target type", false
 	}
-	return in.DType, "exact", in.DType.Bits() > 16
+	if in.DType.Bits() <= 16 && c.options.Target == Auto {
+		return in.DType, "auto: it has 16 bits", false
+	}
+	return in.DType, string(c.options.Target), in.DType.Bits() > 16
 }
 
 // exception says why a floating-point tensor is not cast, or only to a wider

@@ -29,12 +29,16 @@ var castRows = []castRow{
 	{target: "keep", to: "=", reason: "keep"},
 	{preset: "llm|diffusion", tensor: "norm", widens: "no", to: "=", reason: "preset PRESET: " + normRule},
 	{pure: "yes", target: "exact", to: "=", reason: "exact"},
+	{pure: "yes", target: "auto", from: "F16|BF16", to: "=", reason: "auto: it has 16 bits"},
+	{pure: "yes", target: "auto", to: "=", reason: "auto"},
 	{pure: "yes", to: "target", reason: "target type"},
 	{tensor: "companion", to: "=", reason: "belongs to a quantised tensor"},
 	{container: "gguf", tensor: "norm", widens: "no", to: "=", reason: "llama.cpp keeps it wide"},
 	{container: "gguf", tensor: "norm", to: "target", reason: "target type"},
 	{mixed: "yes", from: "F32", to: "=", reason: "small F32 beside 16-bit floats"},
 	{target: "exact", to: "=", reason: "exact"},
+	{target: "auto", from: "F16|BF16", to: "=", reason: "auto: it has 16 bits"},
+	{target: "auto", to: "=", reason: "auto"},
 	{to: "target", reason: "target type"},
 }
 
@@ -78,7 +82,7 @@ func castCases(f func(castRow)) {
 	run = set(&c.mixed, "no|yes", run)
 	run = set(&c.container, "safetensors|gguf", run)
 	run = set(&c.from, "F64|F32|F16|BF16|I32|F8_E4M3", run)
-	run = set(&c.target, "exact|keep|f64|f32|f16|bf16", run)
+	run = set(&c.target, "exact|auto|keep|f64|f32|f16|bf16", run)
 	run()
 }
 
@@ -138,7 +142,7 @@ func TestCastTable(t *testing.T) {
 		what := fmt.Sprintf("%+v", c)
 		require.Equal(t, to, got.Out.DType.String(), what)
 		require.Equal(t, strings.Replace(want.reason, "PRESET", c.preset, 1), got.Reason, what)
-		require.Equal(t, want.reason == "exact" && (c.from == "F32" || c.from == "F64"), got.Undecided, what)
+		require.Equal(t, (want.reason == "exact" || want.reason == "auto") && (c.from == "F32" || c.from == "F64"), got.Undecided, what)
 	})
 	for i, n := range used {
 		require.NotZero(t, n, "row %d never decides: %+v", i, castRows[i])

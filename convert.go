@@ -239,7 +239,7 @@ func (v *conversion) begin(ctx context.Context) (err error) {
 func (v *conversion) unchanged() error {
 	for i := range v.plan.Tensors {
 		t, s := &v.plan.Tensors[i], v.records[i].Stats
-		if t.exact && s.Changed > 0 || t.fits && s.Overflowed > 0 || t.clean && s.NaNIn > 0 {
+		if t.exact && s.Changed > 0 || t.fits && s.Overflowed > 0 || t.clean && s.NaNIn > 0 || t.trial != nil && *t.trial != *s {
 			file, offset := v.src.Place(t.Source)
 			return &tensor.FileError{File: file, Tensor: t.In.Name, Offset: offset,
 				Err: fmt.Errorf("%w: its values are not those that the plan was made for", tensor.ErrChanged)}
@@ -393,11 +393,15 @@ func grow(b *[]byte, n int64) []byte {
 // cast converts a tile that begins at byte off of tensor t, in the byte order
 // of the machine, and measures it. The result is the worker's.
 func (w *worker) cast(p *Plan, t *Choice, in []byte, off int64) ([]byte, tensor.Stats) {
-	from, to := t.In.DType, t.Out.DType
-	width := int64(from.Bits() / 8)
-	out := grow(&w.out, int64(len(in))/width*int64(to.Bits()/8))
 	mode := p.Options.mode(t.In.Name)
-	mode.First = off / width
+	mode.First = off / int64(t.In.DType.Bits()/8)
+	return w.castTile(t.In.DType, in, t.Out.DType, mode)
+}
+
+// castTile converts a tile from one type to another, and measures it. mode is
+// that of its first element.
+func (w *worker) castTile(from tensor.DType, in []byte, to tensor.DType, mode kernels.Mode) ([]byte, tensor.Stats) {
+	out := grow(&w.out, int64(len(in)/(from.Bits()/8)*(to.Bits()/8)))
 	castValues(to, out, from, in, mode)
 	return out, w.meter.Tile(from, in, to, out, mode)
 }

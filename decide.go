@@ -20,15 +20,23 @@ var ErrNaN = errors.New("values are NaN")
 // Decide reads the values of the undecided tensors, once, and completes the
 // plan. Under OverflowError it fails with ErrOverflow if a value would
 // overflow, and names all tensors that have some; so it does with ErrNaN under
-// NaNError, with the index of the first NaN of each.
+// NaNError, with the index of the first NaN of each, and with ErrTargetSize
+// where Auto cannot reach a target size.
 func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
 	d := &decider{plan: p}
+	var auto []int
 	for i := range p.Tensors {
-		if p.Tensors[i].Undecided {
+		switch t := &p.Tensors[i]; {
+		case t.Undecided && p.Options.Target == Auto && !t.Converted():
+			auto = append(auto, i)
+		case t.Undecided:
 			d.open = append(d.open, i)
 		}
 	}
 	if err := d.read(ctx, c.src, o.withDefaults(c)); err != nil {
+		return err
+	}
+	if err := p.decideAuto(ctx, c, auto, o.withDefaults(c)); err != nil {
 		return err
 	}
 	if err := d.settleOverflow(); err != nil {
@@ -186,11 +194,15 @@ func (d *decider) settleNaN() error {
 			continue
 		}
 		if n.count > 0 {
-			errs = append(errs, fmt.Errorf("tensor %q: %w: %d of %d, the first at [%d]", t.In.Name, ErrNaN, n.count, t.In.Elements(), n.first))
+			errs = append(errs, nanError(t.In, n))
 		}
 		t.clean = n.count == 0
 	}
 	return errors.Join(errs...)
+}
+
+func nanError(in tensor.Info, n nanCount) error {
+	return fmt.Errorf("tensor %q: %w: %d of %d, the first at [%d]", in.Name, ErrNaN, n.count, in.Elements(), n.first)
 }
 
 // promisesFit tells of a decided tensor whether no value may overflow.

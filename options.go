@@ -18,6 +18,9 @@ const (
 	// Exact narrows a tensor only if every value comes back, to the bit, when
 	// it is widened again.
 	Exact Target = "exact"
+	// Auto narrows each tensor to the type, F16 or BF16, that costs less, and
+	// none in which either would do harm: see the precision guide.
+	Auto Target = "auto"
 	// Keep changes no tensor.
 	Keep Target = "keep"
 )
@@ -25,22 +28,22 @@ const (
 // To returns the Target that casts to one of F64, F32, F16 and BF16.
 func To(d tensor.DType) Target { return Target(strings.ToLower(d.String())) }
 
-// DType returns the element type that t casts to; ok is false for Exact, Keep,
-// and what is no Target.
+// DType returns the element type that t casts to; ok is false for Exact, Auto,
+// Keep, and what is no Target.
 func (t Target) DType() (d tensor.DType, ok bool) {
 	d, err := tensor.ParseDType(string(t))
 	return d, err == nil && d.IsFloat()
 }
 
-// ParseTarget reads "exact", "keep", or a floating-point type in any of the
-// usual spellings: "bf16", "float16", "half".
+// ParseTarget reads "exact", "auto", "keep", or a floating-point type in any of
+// the usual spellings: "bf16", "float16", "half".
 func ParseTarget(s string) (Target, error) {
-	if t := Target(strings.ToLower(s)); t == Exact || t == Keep {
+	if t := Target(strings.ToLower(s)); t == Exact || t == Auto || t == Keep {
 		return t, nil
 	}
 	d, ok := Target(s).DType()
 	if !ok {
-		return "", fmt.Errorf("unknown target type %q (exact, keep, bf16, f16, f32, f64)", s)
+		return "", fmt.Errorf("unknown target type %q (exact, auto, keep, bf16, f16, f32, f64)", s)
 	}
 	return To(d), nil
 }
@@ -102,7 +105,7 @@ func ParseNaNPolicy(s string) (NaNPolicy, error) {
 // A Rule says what becomes of the tensors whose names it matches.
 type Rule struct {
 	Name   *regexp.Regexp
-	Target Target // Keep, or a type; not Exact
+	Target Target // Keep, or a type; not Exact or Auto
 }
 
 // ParseRule reads "regex=type". The last "=" divides; the expression may match
@@ -117,8 +120,8 @@ func ParseRule(s string) (Rule, error) {
 		return Rule{}, fmt.Errorf("rule %q: %w", s, err)
 	}
 	t, err := ParseTarget(s[i+1:])
-	if err == nil && t == Exact {
-		err = fmt.Errorf("exact is for whole checkpoints")
+	if err == nil && (t == Exact || t == Auto) {
+		err = fmt.Errorf("%s is for whole checkpoints", t)
 	}
 	if err != nil {
 		return Rule{}, fmt.Errorf("rule %q: %w", s, err)
@@ -143,6 +146,15 @@ type Options struct {
 	Pure     bool             // Target casts every floating-point tensor, without exceptions
 	Mixed    bool             // Exact takes the 16-bit type that holds its values for each tensor, not one for all
 	Format   Format           // of the output; "" means that of the source
+
+	// MaxRelErr is the largest root of the sum of squared errors over that of
+	// squared values that Auto accepts in a tensor; 0 means DefaultMaxRelErr.
+	MaxRelErr float64
+	// TargetBytes lets Auto narrow tensors only until all of them together have
+	// so many bytes in the output; TargetPercent is the same as a percentage of
+	// what they have in the source. 0 means that all are narrowed that may be.
+	TargetBytes   int64
+	TargetPercent float64
 
 	// Canonical lays safetensors out as the reference implementation does,
 	// instead of with as many tensors on cache lines as the format allows.
@@ -183,6 +195,9 @@ func (o Options) withDefaults(source Format) Options {
 	if o.Format == "" {
 		o.Format = source
 	}
+	if o.Target == Auto && o.MaxRelErr == 0 {
+		o.MaxRelErr = DefaultMaxRelErr
+	}
 	return o
 }
 
@@ -200,6 +215,7 @@ func (o Options) Validate() error {
 	if o.Mixed && o.Target != Exact {
 		errs = append(errs, fmt.Errorf("mixed is for the target exact, which is %s here", o.Target))
 	}
+	errs = append(errs, o.validateAuto())
 	for _, r := range o.Rules {
 		if r.Name == nil {
 			errs = append(errs, errors.New("a rule has no expression for names"))
@@ -208,6 +224,24 @@ func (o Options) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateAuto looks at the options that are for Auto alone.
+func (o Options) validateAuto() error {
+	limited := o.MaxRelErr != 0 || o.TargetBytes != 0 || o.TargetPercent != 0
+	switch {
+	case limited && o.Target != Auto:
+		return fmt.Errorf("a largest relative error and a target size are for the target auto, which is %s here", o.Target)
+	case !limited:
+		return nil
+	case !(o.MaxRelErr >= 0 && o.MaxRelErr <= 1): // also NaN
+		return fmt.Errorf("a largest relative error of %g is not between 0 and 1", o.MaxRelErr)
+	case o.TargetBytes < 0 || !(o.TargetPercent >= 0 && o.TargetPercent <= 100):
+		return fmt.Errorf("a target size of %d bytes or %g %% is none", o.TargetBytes, o.TargetPercent)
+	case o.TargetBytes > 0 && o.TargetPercent > 0:
+		return fmt.Errorf("a target size of %d bytes and of %g %% contradict each other", o.TargetBytes, o.TargetPercent)
+	}
+	return nil
 }
 
 // mode returns how the values of the tensor of that name are narrowed.

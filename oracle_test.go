@@ -123,16 +123,23 @@ func TestHeldOutLoss(t *testing.T) {
 		out, _ := mustConvert(t, open(t, filepath.Join(charlmDir, "model.safetensors")),
 			demi.Options{Target: demi.To(x.dtype), Rounding: x.round, Seed: 1})
 		c := demi.FromSource(parse(t, out), demi.Safetensors)
-		loss, err := m.Loss(func(name string) ([]float32, error) {
-			w, ok := c.Tensor(name)
-			if !ok {
-				return nil, fmt.Errorf("no tensor %q", name)
-			}
-			x := make([]float32, w.Info().Elements())
-			return x, w.Float32s(x, 0)
-		})
-		require.NoError(t, err)
+		loss := heldOutLoss(t, m, c)
 		t.Logf("%v %v: loss %.6f, %+.6f", x.dtype, x.round, loss, loss-m.HeldOut.SubsetLoss)
 		require.InDelta(t, m.HeldOut.SubsetLoss, loss, x.tolerance, "%v %v", x.dtype, x.round)
 	}
+}
+
+// heldOutLoss runs the weights of c.
+func heldOutLoss(t *testing.T, m *charlm.Model, c *demi.Checkpoint) float64 {
+	t.Helper()
+	loss, err := m.Loss(func(name string) ([]float32, error) {
+		w, ok := c.Tensor(name)
+		if !ok {
+			return nil, fmt.Errorf("no tensor %q", name)
+		}
+		x := make([]float32, w.Info().Elements())
+		return x, w.Float32s(x, 0)
+	})
+	require.NoError(t, err)
+	return loss
 }

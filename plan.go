@@ -39,6 +39,8 @@ type Choice struct {
 	fits  bool // Decide saw that no value overflows
 	clean bool // Decide saw that no value is NaN
 
+	trial *tensor.Stats // what Auto saw that the conversion costs; nil if it did not look
+
 	scan *kernels.Scan // what Decide saw of a candidate for Exact; nil if it did not look
 }
 
@@ -214,7 +216,7 @@ func (p *Plan) bounds(t *Choice) (least, most int64) {
 	case t.Converted():
 		return min(t.In.Size, t.Out.Size), max(t.In.Size, t.Out.Size)
 	}
-	return 2 * t.In.Elements(), t.In.Size // a candidate for Exact: a 16-bit type, or none
+	return 2 * t.In.Elements(), t.In.Size // a candidate for Exact or Auto: a 16-bit type, or none
 }
 
 // fileType is the key in which GGUF says of what type a model mostly is.

@@ -44,6 +44,9 @@ type PlanOptions struct {
 	KeepSplit     bool     `json:"keep_split,omitempty"`
 	Lenient       bool     `json:"lenient,omitempty"`
 	ContainerOnly bool     `json:"container_only,omitempty"`
+	MaxRelErr     float64  `json:"max_rel_err,omitempty"`    // of Auto
+	TargetBytes   int64    `json:"target_bytes,omitempty"`   // of Auto
+	TargetPercent float64  `json:"target_percent,omitempty"` // of Auto
 }
 
 // A PlannedTensor is a Choice in a PlanDocument. Types are those of TypeName.
@@ -66,6 +69,7 @@ func (o Options) Text() PlanOptions {
 		Target: string(o.Target), Rounding: o.Rounding.String(), Overflow: string(o.Overflow), OnNaN: string(o.OnNaN),
 		Subnormals: "keep", Seed: o.Seed, Preset: o.Preset, Pure: o.Pure, Mixed: o.Mixed, Format: string(o.Format),
 		Canonical: o.Canonical, NoFormat: o.NoFormat, KeepSplit: o.KeepSplit, Lenient: o.Lenient, ContainerOnly: o.ContainerOnly,
+		MaxRelErr: o.MaxRelErr, TargetBytes: o.TargetBytes, TargetPercent: o.TargetPercent,
 	}
 	if o.Flush {
 		t.Subnormals = "flush"
@@ -82,6 +86,7 @@ func (t *PlanOptions) Options() (o Options, err error) {
 		Target: Target(t.Target), Overflow: Overflow(t.Overflow), OnNaN: NaNPolicy(t.OnNaN), Flush: t.Subnormals == "flush",
 		Seed: t.Seed, Preset: t.Preset, Pure: t.Pure, Mixed: t.Mixed, Format: Format(t.Format),
 		Canonical: t.Canonical, NoFormat: t.NoFormat, KeepSplit: t.KeepSplit, Lenient: t.Lenient, ContainerOnly: t.ContainerOnly,
+		MaxRelErr: t.MaxRelErr, TargetBytes: t.TargetBytes, TargetPercent: t.TargetPercent,
 	}
 	if t.Rounding != "" {
 		if o.Rounding, err = kernels.ParseRounding(t.Rounding); err != nil {

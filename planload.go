@@ -129,7 +129,7 @@ func (p *Plan) decideAs(t *Choice, x *PlannedTensor, half *tensor.DType) error {
 	t.Undecided = false
 	t.Reason = x.Reason
 	switch {
-	case x.To == t.Out.TypeName() && !t.Converted(): // a candidate for Exact that stays
+	case x.To == t.Out.TypeName() && !t.Converted(): // a candidate for Exact or Auto that stays
 		return nil
 	case x.To == t.Out.TypeName():
 		t.fits = p.promisesFit(t)
@@ -144,9 +144,12 @@ func (p *Plan) decideAs(t *Choice, x *PlannedTensor, half *tensor.DType) error {
 	return nil
 }
 
-// narrowAs gives a candidate for Exact the narrower type of the plan.
+// narrowAs gives a candidate for Exact or Auto the narrower type of the plan.
 func (p *Plan) narrowAs(t *Choice, x *PlannedTensor, half *tensor.DType) error {
 	switch to := tensor.FromName(x.To); {
+	case p.Options.Target == Auto && slices.Contains(trialTypes(t.In.DType), to):
+		t.fits = true
+		return t.retype(to, x.Reason)
 	case to == tensor.F32 && t.In.DType == tensor.F64:
 		t.exact = true
 		return t.retype(to, x.Reason)

@@ -60,89 +60,121 @@ type SpecialItem struct {
 // workers. The error is one of reading, of ctx, or tensor.ErrLimit for a limit
 // of memory that does not suffice.
 func Scan(ctx context.Context, c *Checkpoint, o *RunOptions) ([]ScanRow, error) {
-	s, err := newScan(c, o.withDefaults(c))
+	var rows []ScanRow
+	var read []int
+	for i, in := range c.src.Tensors() {
+		rows = append(rows, newScanRow(in))
+		if hasValues(in.DType) {
+			read = append(read, i)
+		}
+	}
+	s, err := newScan(c.src, read, o.withDefaults(c))
 	if err != nil {
 		return nil, err
 	}
-	meter := newProgress(s.options, "scan", s.grid)
-	err = ordered.Map(ctx, s.grid.Len(), len(s.workers), s.window, s.tile, func(k int64, t *scanTile) error {
-		i, _, n := s.grid.At(k)
-		s.add(s.read[i], t)
-		recycle(s.spare, t)
-		meter.add(n, s.rows[s.read[i]].Name)
-		return nil
-	})
-	if err != nil {
+	s.complete = func(k int, sum *scanTile) { rows[read[k]].Values = sum.values(c.src.Tensors()[read[k]].DType) }
+	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
-	s.completeTo(len(s.rows))
-	return s.rows, nil
+	return rows, nil
 }
 
-// A scan is one run of Scan.
-type scan struct {
-	src     tensor.Source
-	options RunOptions
-	rows    []ScanRow
-	read    []int // the tensors whose values are read
-	grid    *tile.Grid
-	workers []scanWorker
-	window  int
-	spare   chan *scanTile
-	full    []atomic.Bool // of the tensors read: more than MaxDistinct values
+func newScanRow(in tensor.Info) ScanRow {
+	return ScanRow{Name: in.Name, Type: in.TypeName(), Shape: in.Shape, Size: in.Size}
+}
 
-	done  int // rows before this one are complete
+// A scan reads the values of some tensors, once. The numbers of tensors are
+// those in read.
+type scan struct {
+	src      tensor.Source
+	options  RunOptions
+	read     []int                      // the tensors whose values are read
+	trials   []trials                   // what they are tried as; nil for nothing
+	complete func(k int, sum *scanTile) // is called for each tensor, in order; sum is the scan's
+	grid     *tile.Grid
+	workers  []scanWorker
+	window   int
+	spare    chan *scanTile
+	full     []atomic.Bool // more than MaxDistinct values
+
+	done  int // tensors before this one are complete
 	sum   scanTile
-	known distinct // those of the row at done
+	known distinct // those of the tensor at done
 }
 
 // scanMemory is what a scan holds for each worker beside a tile: the tile as
 // F32 (256 KiB), what has been seen of it, and two results that wait.
 const scanMemory = 768 << 10
 
-func newScan(c *Checkpoint, o RunOptions) (*scan, error) {
-	s := &scan{src: c.src, options: o}
-	infos := c.src.Tensors()
-	var largest int64
-	for i, in := range infos {
-		row := ScanRow{Name: in.Name, Type: in.TypeName(), Shape: in.Shape, Size: in.Size}
-		if hasValues(in.DType) {
-			row.Values = &Values{Effective: in.DType}
-			s.read = append(s.read, i)
-			largest = max(largest, min(tile.Size(in.DType.Bits()), in.Size))
+// newScan prepares to read the tensors in read, each of which has values.
+func newScan(src tensor.Source, read []int, o RunOptions) (*scan, error) {
+	return newSurvey(src, read, nil, o)
+}
+
+// newSurvey prepares to read the tensors in read, and to try each of them as
+// trials say, if that is not nil.
+func newSurvey(src tensor.Source, read []int, tries []trials, o RunOptions) (*scan, error) {
+	infos := src.Tensors()
+	var each int64
+	for k, i := range read {
+		m := min(tile.Size(infos[i].DType.Bits()), infos[i].Size)
+		if tries != nil {
+			m += tries[k].memory(infos[i])
 		}
-		s.rows = append(s.rows, row)
+		each = max(each, m)
 	}
-	n, err := o.workers(largest + scanMemory)
+	n, err := o.workers(each + scanMemory)
 	if err != nil {
 		return nil, err
 	}
-	s.grid = tile.NewGrid(len(s.read), func(i int) (int64, int) {
-		in := infos[s.read[i]]
+	s := &scan{src: src, options: o, read: read, trials: tries}
+	s.grid = tile.NewGrid(len(read), func(k int) (int64, int) {
+		in := infos[read[k]]
 		return in.Size, in.DType.Bits()
 	})
-	s.workers, s.window, s.full = make([]scanWorker, n), 2*n, make([]atomic.Bool, len(s.read))
+	s.workers, s.window, s.full = make([]scanWorker, n), 2*n, make([]atomic.Bool, len(read))
 	s.spare = make(chan *scanTile, s.window)
 	return s, nil
 }
 
+func (s *scan) run(ctx context.Context) error {
+	meter := newProgress(s.options, "scan", s.grid)
+	err := ordered.Map(ctx, s.grid.Len(), len(s.workers), s.window, s.tile, func(number int64, t *scanTile) error {
+		k, _, n := s.grid.At(number)
+		s.add(k, t)
+		recycle(s.spare, t)
+		meter.add(n, s.info(k).Name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.completeTo(len(s.read))
+	return nil
+}
+
+func (s *scan) info(k int) tensor.Info { return s.src.Tensors()[s.read[k]] }
+
 func hasValues(d tensor.DType) bool { return d.IsFloat() || d.IsSmallFloat() && d.Bits() == 8 }
 
-// tile looks at tile k.
-func (s *scan) tile(_ context.Context, number int, k int64) (*scanTile, error) {
-	w := &s.workers[number]
-	i, off, n := s.grid.At(k)
-	in := s.src.Tensors()[s.read[i]]
+// tile looks at one tile.
+func (s *scan) tile(_ context.Context, worker int, number int64) (*scanTile, error) {
+	w := &s.workers[worker]
+	k, off, n := s.grid.At(number)
+	in := s.info(k)
 	p := grow(&w.in, n)
-	if err := tensor.ReadFull(s.src, s.read[i], p, off); err != nil {
+	if err := tensor.ReadFull(s.src, s.read[k], p, off); err != nil {
 		return nil, err
 	}
 	tile.Swap(p, in.DType.Bits())
 	t := s.newTile()
 	t.first = off / int64(in.DType.Bits()/8)
-	w.look(t, in.DType, p, s.full[i].Load())
+	w.look(t, in.DType, p, s.full[k].Load())
 	if t.more {
-		s.full[i].Store(true)
+		s.full[k].Store(true)
+	}
+	if s.trials != nil {
+		w.try(t, in.DType, p, &s.trials[k])
 	}
 	return t, nil
 }
@@ -157,9 +189,9 @@ func (s *scan) newTile() *scanTile {
 	}
 }
 
-// add takes the next tile, of tensor i.
-func (s *scan) add(i int, t *scanTile) {
-	s.completeTo(i)
+// add takes the next tile, of tensor k.
+func (s *scan) add(k int, t *scanTile) {
+	s.completeTo(k)
 	s.sum.merge(t)
 	if s.sum.more = s.sum.more || t.more; s.sum.more {
 		return
@@ -172,15 +204,13 @@ func (s *scan) add(i int, t *scanTile) {
 	}
 }
 
-// completeTo completes the rows before row i.
-func (s *scan) completeTo(i int) {
-	for ; s.done < i; s.done++ {
-		if v := s.rows[s.done].Values; v != nil {
-			s.sum.list = append(s.sum.list[:0], s.known.list...)
-			s.sum.values(v, s.src.Tensors()[s.done].DType)
-			s.sum.reset()
-			s.known.reset()
-		}
+// completeTo completes the tensors before tensor k.
+func (s *scan) completeTo(k int) {
+	for ; s.done < k; s.done++ {
+		s.sum.list = append(s.sum.list[:0], s.known.list...)
+		s.complete(s.done, &s.sum)
+		s.sum.reset()
+		s.known.reset()
 	}
 }
 
@@ -191,12 +221,13 @@ type scanTile struct {
 	min, max float64
 	ranged   bool // min and max are set
 	nan, inf *SpecialItem
-	seen     [1 << 16 / 64]uint64 // the patterns, of types of up to 16 bits
-	list     []uint64             // the distinct ones of other types, unless more is set
+	seen     patternSet // the patterns, of types of up to 16 bits
+	list     []uint64   // the distinct ones of other types, unless more is set
 	more     bool
+	trials   []trialTile
 }
 
-func (t *scanTile) reset() { *t = scanTile{list: t.list[:0]} }
+func (t *scanTile) reset() { *t = scanTile{list: t.list[:0], trials: t.trials[:0]} }
 
 // merge adds all but the list of a tile that comes later.
 func (t *scanTile) merge(u *scanTile) {
@@ -213,6 +244,7 @@ func (t *scanTile) merge(u *scanTile) {
 	for k, w := range u.seen {
 		t.seen[k] |= w
 	}
+	t.mergeTrials(u)
 }
 
 // extend makes the range hold lo and hi, too.
@@ -239,10 +271,9 @@ func (t *scanTile) special(d tensor.DType, at int, bits uint64) {
 	}
 }
 
-// values writes the sum down.
-func (t *scanTile) values(v *Values, d tensor.DType) {
-	v.Count, v.NaN, v.Inf, v.Zero, v.Subnormal = t.Count, t.NaN, t.Inf, t.Zero, t.Subnormal
-	v.FirstNaN, v.FirstInf = t.nan, t.inf
+// values writes down the sum of a tensor of type d.
+func (t *scanTile) values(d tensor.DType) *Values {
+	v := &Values{Effective: d, Count: t.Count, NaN: t.NaN, Inf: t.Inf, Zero: t.Zero, Subnormal: t.Subnormal, FirstNaN: t.nan, FirstInf: t.inf}
 	if d.Bits() <= 16 {
 		t.patterns(d)
 	}
@@ -258,4 +289,5 @@ func (t *scanTile) values(v *Values, d tensor.DType) {
 	if t.Count > 0 {
 		v.Effective = t.effective(d)
 	}
+	return v
 }

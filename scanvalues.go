@@ -16,6 +16,7 @@ type scanWorker struct {
 	in, wide []byte
 	seen     []byte // by pattern of 16 bits
 	known    distinct
+	caster   worker // casts what is tried
 }
 
 // look finds out about the values of p, which are of type d and in the byte
@@ -130,6 +131,21 @@ func (w *scanWorker) look16(t *scanTile, d tensor.DType, p []byte) {
 			t.Subnormal += n
 		}
 	}
+	w.mark(&t.seen, h)
+	if t.NaN+t.Inf > 0 {
+		for i, v := range h {
+			if isSpecial(d, uint64(v)) {
+				t.special(d, i, uint64(v))
+			}
+		}
+	}
+}
+
+// A patternSet has a bit for each pattern of 16 bits.
+type patternSet [1 << 16 / 64]uint64
+
+// mark sets the patterns of a tile.
+func (w *scanWorker) mark(set *patternSet, h []uint16) {
 	if w.seen == nil {
 		w.seen = make([]byte, 1<<16)
 	}
@@ -138,15 +154,8 @@ func (w *scanWorker) look16(t *scanTile, d tensor.DType, p []byte) {
 	for _, v := range h {
 		seen[v] = 1
 	}
-	for k := range t.seen {
-		t.seen[k] = pack((*[64]byte)(seen[64*k:]))
-	}
-	if t.NaN+t.Inf > 0 {
-		for i, v := range h {
-			if isSpecial(d, uint64(v)) {
-				t.special(d, i, uint64(v))
-			}
-		}
+	for k := range set {
+		set[k] = pack((*[64]byte)(seen[64*k:]))
 	}
 }
 

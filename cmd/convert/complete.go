@@ -22,7 +22,7 @@ func flagValues() map[string][]string {
 		presets = append(presets, p.Name)
 	}
 	return map[string][]string{
-		"dtype":       {"exact", "keep", "bf16", "f16", "f32", "f64"},
+		"dtype":       {"exact", "auto", "keep", "bf16", "f16", "f32", "f64"},
 		"round":       kernels.Roundings(),
 		"to":          formats,
 		"on-overflow": overflows,

@@ -33,17 +33,20 @@ type convertFlags struct {
 	ifExists, report                       string
 	verify                                 bool
 	table                                  tableFlags
+	auto                                   autoFlags
 }
 
-func convertCommand(a *app) *cobra.Command {
-	var f convertFlags
+func convertCommand(a *app) *cobra.Command { return convertCommandOf(a, new(convertFlags)) }
+
+func convertCommandOf(a *app, f *convertFlags) *cobra.Command {
 	c := &cobra.Command{
 		Args: exactArgs("SRC DST", 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.convert(cmd, &f, args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.convert(cmd, f, args[0], args[1]) },
 	}
 	fs := c.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.dtype, "dtype", "exact", "what floating-point tensors become: exact, keep, bf16, f16, f32, f64")
+	fs.StringVar(&f.dtype, "dtype", "exact", "what floating-point tensors become: exact, auto, keep, bf16, f16, f32, f64")
+	f.auto.add(fs)
 	fs.StringVar(&f.round, "round", "nearest-even", "rounding: "+strings.Join(kernels.Roundings(), ", "))
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of stochastic rounding")
 	fs.StringVar(&f.overflow, "on-overflow", "ieee", "values beyond the range: ieee, saturate, error, keep (the tensor as it is)")
@@ -129,6 +132,7 @@ func (f *convertFlags) options(dst string) (o demi.Options, err error) {
 	o.Seed, o.Pure, o.ContainerOnly = f.seed, f.pure, f.containerOnly
 	o.NoFormat, o.KeepSplit = !f.addFormat, f.keepSplit
 	o.Mixed, o.Preset, o.OnNaN = f.mixed, f.preset, demi.NaNPolicy(f.onNaN)
+	check(f.auto.set(&o))
 	check(o.Validate())
 	return o, err
 }

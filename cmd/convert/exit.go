@@ -87,7 +87,7 @@ func classify(err error) class {
 		return classUsage
 	case is(fs.ErrExist):
 		return classExists
-	case is(errViolated, errFault, demi.ErrOverflow, demi.ErrNaN):
+	case is(errViolated, errFault, demi.ErrOverflow, demi.ErrNaN, demi.ErrTargetSize):
 		return classLimit
 	case fileError(err) != nil && is(tensor.ErrLimit):
 		return classInput

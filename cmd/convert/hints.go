@@ -42,6 +42,8 @@ func hint(err error) string {
 		return "BF16 has the range of F32 (--dtype bf16); or --on-overflow keep, saturate, ieee; or --keep 'regex=type'"
 	case is(demi.ErrNaN):
 		return "demi inspect --scan says where they are; --on-nan keep lets them pass"
+	case is(demi.ErrTargetSize):
+		return "demi advise says what keeps tensors wide; a larger --max-rel-err, --dtype bf16 or f16 have no such limits"
 	case is(demi.ErrBusy):
 		return "wait until the other process has ended, or choose another name"
 	case is(fs.ErrExist):

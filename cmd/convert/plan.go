@@ -13,19 +13,29 @@ import (
 
 // planCommand is a conversion that stops at the plan.
 func planCommand(a *app) *cobra.Command {
-	c := convertCommand(a)
+	flags := new(convertFlags)
+	c := convertCommandOf(a, flags)
 	c.Use = "plan SRC DST"
 	c.Short = "Print what a conversion would do, and write nothing"
 	c.Long = `demi plan prints what demi SRC DST with the same flags would do: the type of each
 tensor, why, and the bytes. It reads the values where they decide.
 
 With --json it is a document that demi SRC DST --plan FILE carries out, if SRC
-still has the same names, sizes and headers.`
+still has the same names, sizes and headers. With --explain it prints what demi
+advise SRC would, for these flags.`
 	c.Example = `  demi plan model.safetensors out.safetensors --dtype bf16 --preset llm
   demi plan model.safetensors out.safetensors --json > plan.json
   demi model.safetensors out.safetensors --plan plan.json`
 	f := c.Flags()
 	f.Bool(noScan, false, "read headers alone, and leave undecided what the values decide")
+	why := f.Bool(explain, false, "measure what exact, f16, bf16 and auto would cost each tensor, as demi advise does")
+	plan := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if *why {
+			return a.advise(cmd, flags, args[0], args[1])
+		}
+		return plan(cmd, args)
+	}
 	f.Lookup("dry-run").Hidden = true
 	if err := f.Set("dry-run", "true"); err != nil {
 		panic(err) // a boolean flag takes "true"
@@ -44,7 +54,7 @@ func unscanned(f *pflag.FlagSet) bool {
 // planned are the flags whose values are in a plan.
 var planned = []string{
 	"dtype", "round", "seed", "on-overflow", "on-nan", "subnormals", "keep", "preset", "pure", "mixed", "to",
-	"container-only", "order", "add-format", "keep-split",
+	"max-rel-err", "target-size", "container-only", "order", "add-format", "keep-split",
 }
 
 // checkPlan refuses flags that a plan has a say in.
