@@ -8,6 +8,7 @@ import (
 
 	"github.com/demi-weights/demi/codec"
 	store "github.com/demi-weights/demi/format"
+	"github.com/demi-weights/demi/internal/cast"
 	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/internal/valuehash"
@@ -402,7 +403,7 @@ func (w *worker) cast(p *Plan, t *Choice, in []byte, off int64) ([]byte, tensor.
 // that of its first element.
 func (w *worker) castTile(from tensor.DType, in []byte, to tensor.DType, mode kernels.Mode) ([]byte, tensor.Stats) {
 	out := grow(&w.out, int64(len(in)/(from.Bits()/8)*(to.Bits()/8)))
-	castValues(to, out, from, in, mode)
+	cast.Values(to, out, from, in, mode)
 	return out, w.meter.Tile(from, in, to, out, mode)
 }
 

@@ -28,6 +28,8 @@ type Options struct {
 	// Detail asks for Report.Details. They are made in plain Go and take several
 	// times as long as the rest.
 	Detail bool
+	// Explain asks for Report.Explanations.
+	Explain bool
 	// AllowMissing and AllowExtra, if not nil, tell of a name whether that tensor
 	// may be missing in got, or be there and not in ref: it is then no problem.
 	AllowMissing, AllowExtra func(name string) bool
@@ -51,6 +53,9 @@ type Report struct {
 	Records []tensor.Record
 	// Details has those of Records, with Options.Detail: nil where Stats is nil.
 	Details []*Detail
+	// Explanations has those of Records, with Options.Explain: nil where Stats is
+	// nil.
+	Explanations []*Explanation
 	// Problems come in the order of ref, then those of additional tensors, then
 	// those of bytes that differ. Allowed are the missing and additional tensors
 	// that may be so.
@@ -83,19 +88,27 @@ func Measure(ctx context.Context, ref, got tensor.Source, o *Options) (*Report, 
 			c.problem(c.Records[i].Name, "the stored bytes of type "+c.Records[i].From+" differ")
 		}
 	}
+	for _, e := range c.explaining {
+		if e == nil {
+			c.Explanations = append(c.Explanations, nil)
+		} else {
+			c.Explanations = append(c.Explanations, e.explanation())
+		}
+	}
 	return &c.Report, err
 }
 
-// A comparison is one run of Measure. Records, Details and differs belong to
-// pairs.
+// A comparison is one run of Measure. Records, Details, differs and explaining
+// belong to pairs.
 type comparison struct {
 	Report
-	ref, got tensor.Source
-	options  *Options
-	grid     *tile.Grid
-	pairs    []pair
-	differs  []bool // of tensors that are not floats: the bytes
-	workers  []compareWorker
+	ref, got   tensor.Source
+	options    *Options
+	grid       *tile.Grid
+	pairs      []pair
+	differs    []bool        // of tensors that are not floats: the bytes
+	explaining []*explaining // nil if not asked for
+	workers    []compareWorker
 }
 
 // A pair is one tensor in both sources. Floats are measured; the rest is
@@ -143,6 +156,9 @@ func (c *comparison) match() {
 		if c.options.Detail {
 			c.Details = append(c.Details, c.newDetail(p))
 		}
+		if c.options.Explain {
+			c.explaining = append(c.explaining, newExplainingOf(p.float))
+		}
 	}
 }
 
@@ -187,12 +203,22 @@ func (c *comparison) newDetail(p pair) *Detail {
 	return d
 }
 
+func newExplainingOf(float bool) *explaining {
+	if !float {
+		return nil
+	}
+	return newExplaining()
+}
+
 // workerMemory is what a worker may hold: two tiles of F64, those of its meter,
 // and what details need.
 func (o *Options) workerMemory() int64 {
 	n := int64(2*tile.Elems*8 + tile.Elems*(4+8))
 	if o.Detail {
 		n += detailMemory
+	}
+	if o.Explain {
+		n += roundingMemory
 	}
 	return n
 }
@@ -230,6 +256,9 @@ func (c *comparison) merge(i int, r *tileResult) {
 		if r.detail != nil {
 			c.Details[i].merge(r.detail, s.Count)
 		}
+		if r.deviations != nil {
+			c.explaining[i].merge(r.deviations, s.Count)
+		}
 		s.Merge(&r.stats)
 	}
 	c.differs[i] = c.differs[i] || r.differs
@@ -239,13 +268,15 @@ func (c *comparison) merge(i int, r *tileResult) {
 type compareWorker struct {
 	meter    Meter
 	detail   detailMeter
+	rounding roundingMeter
 	ref, got []byte
 }
 
 type tileResult struct {
-	stats   tensor.Stats
-	detail  *Detail // nil if not asked for
-	differs bool
+	stats      tensor.Stats
+	detail     *Detail      // nil if not asked for
+	deviations []*Deviation // nil if not asked for
+	differs    bool
 }
 
 // tile compares tile k.
@@ -276,6 +307,9 @@ func (c *comparison) tile(_ context.Context, worker int, k int64) (r tileResult,
 	r.stats = w.meter.Tile(a, x, b, y, c.options.Mode)
 	if c.options.Detail {
 		r.detail = w.detail.tile(c.ref.Tensors()[p.ref], x, b, y, off/int64(a.Bits()/8))
+	}
+	if c.options.Explain {
+		r.deviations = w.rounding.tile(c.explaining[i], off, a, x, b, y)
 	}
 	return r, nil
 }

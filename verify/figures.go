@@ -11,6 +11,8 @@ type Row struct {
 	tensor.Record
 	Figures *Figures `json:"figures,omitempty"` // nil without Stats
 	Detail  *Details `json:"detail,omitempty"`  // nil if not measured
+	// Explanation is nil if not asked for.
+	Explanation *Explanation `json:"explanation,omitempty"`
 }
 
 // Figures are what Stats imply. A pointer is nil where the figure is not a
@@ -44,11 +46,14 @@ func Rows(records []tensor.Record) []Row {
 	return rows
 }
 
-// Rows returns the rows of the records, with their details.
+// Rows returns the rows of the records, with their details and explanations.
 func (r *Report) Rows() []Row {
 	rows := Rows(r.Records)
 	for i, d := range r.Details {
 		rows[i].Detail = newDetails(d, r.Records[i].Stats)
+	}
+	for i, e := range r.Explanations {
+		rows[i].Explanation = e
 	}
 	return rows
 }

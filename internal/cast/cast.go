@@ -1,4 +1,5 @@
-package demi
+// Package cast converts the bytes of values between the floating-point types.
+package cast
 
 import (
 	"github.com/demi-weights/demi/internal/tile"
@@ -6,13 +7,13 @@ import (
 	"github.com/demi-weights/demi/tensor"
 )
 
-// castValues converts the values of src, of type from, into dst, of another
-// type: both in the byte order of the machine and in aligned memory. m does
+// Values converts the values of src, of type from, into dst, of another type:
+// both in the byte order of the machine and in aligned memory. m does
 // not matter where the new type holds every value.
-func castValues(to tensor.DType, dst []byte, from tensor.DType, src []byte, m kernels.Mode) {
+func Values(to tensor.DType, dst []byte, from tensor.DType, src []byte, m kernels.Mode) {
 	cast, ok := casts[[2]tensor.DType{from, to}]
 	if !ok {
-		panic("demi: no cast from " + from.String() + " to " + to.String())
+		panic("cast: no cast from " + from.String() + " to " + to.String())
 	}
 	cast(dst, src, m)
 }
