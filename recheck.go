@@ -115,21 +115,20 @@ func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding,
 		}
 	}
 	for i := range found {
-		if r := byName[found[i].Name]; r != nil && !sameFigures(r.Stats, found[i].Stats) {
+		if r := byName[found[i].Name]; r != nil && !verify.SameFigures(r.Stats, found[i].Stats) {
 			problems = append(problems, verify.Problem{Tensor: r.Name, Text: "its values do not give the figures that the conversion has reported"})
 		}
 	}
 	return problems, nil
 }
 
-// sameFigures compares what a conversion has counted, nil for a tensor that was
-// copied, with what is found later. What counts as overflow depends on the
-// random bits of a stochastic rounding, which are not known later.
-func sameFigures(reported, found *tensor.Stats) bool {
-	if reported == nil || found == nil {
-		return reported == nil && (found == nil || found.Changed == 0)
+// Records returns how each tensor came to be, in the order of the checkpoint:
+// a store carries that; nil if it is none or does not.
+func (c *Checkpoint) Records() ([]tensor.Record, error) {
+	if s, ok := c.src.(interface {
+		Records() ([]tensor.Record, error)
+	}); ok {
+		return s.Records()
 	}
-	a, b := *reported, *found
-	a.Overflowed, b.Overflowed = 0, 0
-	return a == b
+	return nil, nil
 }

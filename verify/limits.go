@@ -155,7 +155,7 @@ func (c *limitCheck) all(l *Limits) {
 			Short(d.MaxRel), d.MaxRelIndex, Exact(d.MaxRelRef), Exact(d.MaxRelGot), Short(*l.MaxRel))
 	}
 	if l.MinSNR != nil {
-		c.add(!(s.SNR() >= *l.MinSNR), "min_snr_db", "SNR %s dB, the limit is %s dB", Decibel(s.SNR()), Decibel(*l.MinSNR))
+		c.add(!(s.SNR() >= *l.MinSNR), "min_snr_db", "SNR %s dB, the limit is %s dB", Short(s.SNR()), Short(*l.MinSNR))
 	}
 	if n := unmatched(s); l.MaxAbs != nil || l.MaxRel != nil || l.MinSNR != nil {
 		c.add(n > 0, "finite", "%d values that are not finite were lost or made", n)

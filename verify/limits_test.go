@@ -31,7 +31,7 @@ func TestLimits(t *testing.T) {
 			"finite: 1 values that are not finite were lost or made"}},
 		{verify.Limits{MaxRel: f(0.99)}, []string{"max_rel: relative error 1 at [3] (1e-09 became 0), the limit is 0.99",
 			"finite: 1 values that are not finite were lost or made"}},
-		{verify.Limits{MinSNR: f(200)}, []string{"min_snr_db: SNR 103.7 dB, the limit is 200.0 dB",
+		{verify.Limits{MinSNR: f(200)}, []string{"min_snr_db: SNR 103.7 dB, the limit is 200 dB",
 			"finite: 1 values that are not finite were lost or made"}},
 		{verify.Limits{MaxBiasULP: f(0)}, nil}, // five values tell nothing
 	} {

@@ -37,6 +37,7 @@ type document struct {
 	Verified bool              `json:"verified,omitempty"` // the output has been read again
 	Savings  []demi.Saving     `json:"savings,omitempty"`  // of narrower types, when exact has found none
 	Problems []verify.Problem  `json:"problems,omitempty"`
+	*verdict                   // of verify
 	Warnings []string          `json:"warnings,omitempty"`
 	Seconds  float64           `json:"seconds"`
 
@@ -276,30 +277,6 @@ func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 		a.print(fmt.Sprintf("worst: %s: SNR %s dB, error %s at [%d]: %s became %s\n", cutMiddle(printable(r.Name), 60), verify.Decibel(r.Stats.SNR()),
 			verify.Short(r.Stats.MaxAbs), r.Stats.MaxIndex, verify.Exact(r.Stats.MaxRef), verify.Exact(r.Stats.MaxGot)))
 	}
-}
-
-func (a *app) reportComparison(ref, got *demi.Checkpoint, records []tensor.Record, problems []verify.Problem, f *verifyFlags) error {
-	summary := verify.Summarize(records)
-	d := &document{
-		Version: documentVersion, Command: "verify", Program: program(), Inputs: newFiles(ref), Outputs: newFiles(got),
-		Summary: summary, Groups: verify.NewGroups(records), Tensors: verify.Rows(records), Problems: problems, Warnings: a.warnings,
-		Seconds: time.Since(a.started).Seconds(), records: records, title: f.title,
-	}
-	if err := writeReport(f.report, d); err != nil {
-		return err
-	}
-	if a.json {
-		return a.writeJSON(d)
-	}
-	if a.quiet {
-		return nil
-	}
-	a.table(records, f.table)
-	a.printSummary(summary, records)
-	for _, p := range problems {
-		a.print(fmt.Sprintf("problem: %s: %s\n", printable(p.Tensor), p.Text))
-	}
-	return a.outErr
 }
 
 func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {

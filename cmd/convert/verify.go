@@ -1,21 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/kernels"
+	"github.com/demi-weights/demi/tensor"
 	"github.com/demi-weights/demi/verify"
 )
-
-// verifyFlags are the flags of a comparison.
-type verifyFlags struct {
-	round, report string
-	table         tableFlags
-	title         string // of a report
-}
 
 func verifyCommand(a *app) *cobra.Command {
 	var f verifyFlags
@@ -24,60 +20,117 @@ func verifyCommand(a *app) *cobra.Command {
 		Short: "Measure GOT against REF, tensor by tensor",
 		Long: `Compares two checkpoints by the names of their tensors, whatever they are stored
 in, and prints the error of every tensor. Differing values are a result, not a
-failure; the exit code is 1 if tensors are missing, additional or of another
-shape, or if stored bytes that are not floating-point values differ.`,
+failure; the exit code is 1 if a limit is violated, if tensors are missing,
+additional or of another shape, if stored bytes that are not floating-point
+values differ, or if GOT is a store whose own figures are not those found.`,
+		Example: `  demi verify model.safetensors model-bf16.safetensors --worst 10
+  demi verify model.safetensors model.gguf --map auto --rule auto
+  demi verify model.safetensors half.demi --min-snr 50 --no-overflow --report cost.html`,
 		Args: exactArgs("REF GOT", 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.verify(cmd, args[0], args[1], &f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verify(cmd.Context(), args[0], args[1], &f, cmd.Flags().Changed("round"))
+		},
 	}
-	c.Flags().StringVar(&f.round, "round", "nearest-even", "how GOT was rounded, which decides what counts as overflow")
+	f.add(c.Flags())
 	addTable(c.Flags(), &f.table)
 	addReport(c.Flags(), &f.report)
 	addCheck(a, c)
 	return c
 }
 
-func (a *app) verify(cmd *cobra.Command, refPath, gotPath string, f *verifyFlags) error {
-	r, err := kernels.ParseRounding(f.round)
-	if err != nil {
-		return usageError{err}
-	}
-	f.title = shown(refPath) + " → " + shown(gotPath)
-	if err := f.table.check(); err != nil {
+func (a *app) verify(ctx context.Context, refPath, gotPath string, f *verifyFlags, roundSet bool) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	if err := checkReport(f.report, "", refPath, gotPath); err != nil {
 		return err
 	}
-	ref, err := a.open(cmd.Context(), refPath)
+	ref, err := a.open(ctx, refPath)
 	if err != nil {
 		return err
 	}
 	defer ref.Close()
-	got, err := a.open(cmd.Context(), gotPath)
+	got, err := a.open(ctx, gotPath)
 	if err != nil {
 		return err
 	}
 	defer got.Close()
-	run, err := a.runOptions()
-	if err != nil {
+	f.title = shown(refPath) + " → " + shown(gotPath)
+	c := &comparison{ref: ref, got: got, flags: f}
+	if err := c.prepare(a, roundSet); err != nil {
 		return err
 	}
-	buffers, err := run.Buffers(ref, got)
-	if err != nil {
-		return err
-	}
-	o := verify.Options{Workers: run.Workers, MaxMemory: buffers, Mode: kernels.Mode{Rounding: r}}
-	m := a.verifyMeter(&o, ref)
-	records, problems, err := verify.Compare(cmd.Context(), ref.Source(), got.Source(), &o)
+	m := a.verifyMeter(&c.options, ref)
+	c.report, err = verify.Measure(ctx, ref.Source(), got.Source(), &c.options)
 	m.stop()
 	if err != nil {
 		return err
 	}
-	if err := a.reportComparison(ref, got, records, problems, f); err != nil {
+	c.judge()
+	if err := a.reportComparison(c); err != nil {
 		return err
 	}
-	if len(problems) > 0 {
-		return fmt.Errorf("%w: %d problems, the first: tensor %q: %s", errViolated, len(problems), problems[0].Tensor, problems[0].Text)
+	return c.verdict()
+}
+
+// A comparison is one run of verify.
+type comparison struct {
+	ref, got *demi.Checkpoint
+	flags    *verifyFlags
+	options  verify.Options
+	stored   []tensor.Record // what GOT carries of itself
+
+	report     *verify.Report
+	checked    int // tensors whose stored figures were compared
+	violations []verify.Violation
+}
+
+// prepare makes the options. GOT may say itself how it was rounded.
+func (c *comparison) prepare(a *app, roundSet bool) (err error) {
+	if c.stored, err = c.got.Records(); err != nil {
+		return err
+	}
+	run, err := a.runOptions()
+	if err != nil {
+		return err
+	}
+	buffers, err := run.Buffers(c.ref, c.got)
+	if err != nil {
+		return err
+	}
+	f := c.flags
+	mode := kernels.Mode{Rounding: f.rounding}
+	for i := range c.stored {
+		if r, err := kernels.ParseRounding(c.stored[i].Rounding); err == nil && !roundSet {
+			mode.Rounding = r
+			break
+		}
+	}
+	c.options = verify.Options{
+		Workers: run.Workers, MaxMemory: buffers, Mode: mode, Explain: f.rule != "",
+		Detail:       f.detail || f.limits.NeedDetail(),
+		AllowMissing: matcher(f.missing), AllowExtra: matcher(f.extra),
+	}
+	return nil
+}
+
+// judge finds what is not as it should be.
+func (c *comparison) judge() {
+	var problems []verify.Problem
+	c.checked, problems = c.report.CheckStored(c.stored)
+	c.report.Problems = append(c.report.Problems, problems...)
+	c.violations = c.flags.limits.Check(c.report)
+}
+
+// verdict is the error that decides the exit code.
+func (c *comparison) verdict() error {
+	if n := len(c.violations); n > 0 {
+		v := c.violations[0]
+		return fmt.Errorf("%w: %s, the first: tensor %q: %s: %s", errViolated, english.Plural(n, "violation", ""), v.Tensor, v.Limit, v.Text)
+	}
+	if n := len(c.report.Problems); n > 0 {
+		p := c.report.Problems[0]
+		return fmt.Errorf("%w: %s, the first: tensor %q: %s", errViolated, english.Plural(n, "problem", ""), p.Tensor, p.Text)
 	}
 	return nil
 }
