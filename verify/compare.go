@@ -33,6 +33,9 @@ type Options struct {
 	// AllowMissing and AllowExtra, if not nil, tell of a name whether that tensor
 	// may be missing in got, or be there and not in ref: it is then no problem.
 	AllowMissing, AllowExtra func(name string) bool
+	// Uncertain, if not nil, tells of a name whether the layout of that tensor may
+	// differ: another shape or type is then no problem.
+	Uncertain func(name string) bool
 	// Progress, if not nil, is called from one goroutine after each tile with
 	// the bytes of the reference that have been compared.
 	Progress func(bytes int64)
@@ -57,8 +60,8 @@ type Report struct {
 	// nil.
 	Explanations []*Explanation
 	// Problems come in the order of ref, then those of additional tensors, then
-	// those of bytes that differ. Allowed are the missing and additional tensors
-	// that may be so.
+	// those of bytes that differ. Allowed are those which the options
+	// allow.
 	Problems, Allowed []Problem
 }
 
@@ -122,7 +125,7 @@ func (c *comparison) problem(name, text string) {
 	c.Problems = append(c.Problems, Problem{name, text})
 }
 
-// unmatched notes a tensor that only one of the sources has.
+// unmatched notes a tensor that has no counterpart to compare with.
 func (c *comparison) unmatched(name, text string, allow func(string) bool) {
 	if allow != nil && allow(name) {
 		c.Allowed = append(c.Allowed, Problem{name, text})
@@ -138,7 +141,7 @@ func (c *comparison) match() {
 		if j, ok := byName[a.Name]; !ok {
 			c.unmatched(a.Name, "missing", c.options.AllowMissing)
 		} else if text := incomparable(a, c.got.Tensors()[j]); text != "" {
-			c.problem(a.Name, text)
+			c.unmatched(a.Name, text, c.options.Uncertain)
 		} else {
 			c.pairs = append(c.pairs, pair{i, j, a.DType.IsFloat()})
 		}

@@ -43,6 +43,7 @@ type document struct {
 
 	records []tensor.Record
 	title   string // of a page
+
 }
 
 func newOptionsDocument(o demi.Options) *demi.PlanOptions {

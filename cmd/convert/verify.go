@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
@@ -61,7 +64,7 @@ func (a *app) verify(ctx context.Context, refPath, gotPath string, f *verifyFlag
 		return err
 	}
 	m := a.verifyMeter(&c.options, ref)
-	c.report, err = verify.Measure(ctx, ref.Source(), got.Source(), &c.options)
+	c.report, err = verify.Measure(ctx, c.from, c.to, &c.options)
 	m.stop()
 	if err != nil {
 		return err
@@ -79,6 +82,8 @@ type comparison struct {
 	flags    *verifyFlags
 	options  verify.Options
 	stored   []tensor.Record // what GOT carries of itself
+	from, to tensor.Source   // REF and GOT under the same names
+	mapping  *verify.Mapping // of --map auto, else nil
 
 	report     *verify.Report
 	checked    int // tensors whose stored figures were compared
@@ -87,8 +92,13 @@ type comparison struct {
 
 // prepare makes the options. GOT may say itself how it was rounded.
 func (c *comparison) prepare(a *app, roundSet bool) (err error) {
-	if c.stored, err = c.got.Records(); err != nil {
+	if err := c.names(); err != nil {
 		return err
+	}
+	if len(c.flags.maps) == 0 { // a store has the names of what it was made from
+		if c.stored, err = c.got.Records(); err != nil {
+			return err
+		}
 	}
 	run, err := a.runOptions()
 	if err != nil {
@@ -108,10 +118,31 @@ func (c *comparison) prepare(a *app, roundSet bool) (err error) {
 	}
 	c.options = verify.Options{
 		Workers: run.Workers, MaxMemory: buffers, Mode: mode, Explain: f.rule != "",
-		Detail:       f.detail || f.limits.NeedDetail(),
-		AllowMissing: matcher(f.missing), AllowExtra: matcher(f.extra),
+		Detail:       f.detail || f.limits.NeedDetail() || strings.EqualFold(filepath.Ext(f.report), ".html"),
+		AllowMissing: matcher(f.missing), AllowExtra: matcher(f.extra), Uncertain: c.uncertain,
 	}
 	return nil
+}
+
+// names gives the tensors of both the same names.
+func (c *comparison) names() (err error) {
+	c.from, c.to = c.ref.Source(), c.got.Source()
+	if f := c.flags; len(f.renamings) > 0 {
+		if c.from, err = verify.Rename(c.from, f.renamings); err != nil {
+			return usageError{fmt.Errorf("--map: %w", err)}
+		}
+	}
+	if c.flags.mapAuto {
+		if c.from, c.to, c.mapping, err = verify.MapNames(c.from, c.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uncertain tells whether the layout of a tensor may differ.
+func (c *comparison) uncertain(name string) bool {
+	return c.mapping != nil && slices.Contains(c.mapping.Uncertain, name)
 }
 
 // judge finds what is not as it should be.
@@ -119,7 +150,18 @@ func (c *comparison) judge() {
 	var problems []verify.Problem
 	c.checked, problems = c.report.CheckStored(c.stored)
 	c.report.Problems = append(c.report.Problems, problems...)
-	c.violations = c.flags.limits.Check(c.report)
+	for _, v := range c.flags.limits.Check(c.report) {
+		if c.uncertain(v.Tensor) {
+			c.report.Allowed = append(c.report.Allowed, verify.Problem{Tensor: v.Tensor, Text: v.Limit + ": " + v.Text})
+		} else {
+			c.violations = append(c.violations, v)
+		}
+	}
+	for i := range c.report.Allowed {
+		if p := &c.report.Allowed[i]; c.uncertain(p.Tensor) {
+			p.Text = "layout may differ: " + p.Text
+		}
+	}
 }
 
 // verdict is the error that decides the exit code.

@@ -16,12 +16,14 @@ import (
 type verifyFlags struct {
 	round, rule, report, limitFile string
 	detail                         bool
-	allowMissing, allowExtra       []string
+	maps, allowMissing, allowExtra []string
 	title                          string // of a report
 	table                          tableFlags
 	limits                         verify.LimitSet
 
 	rounding       kernels.Rounding
+	mapAuto        bool
+	renamings      []verify.Renaming
 	missing, extra []*regexp.Regexp
 }
 
@@ -29,6 +31,7 @@ func (f *verifyFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.round, "round", "nearest-even", "how GOT was rounded, which decides what counts as overflow; a store says so itself")
 	fs.StringVar(&f.rule, "rule", "", "auto: say which rounding gives GOT to the bit, or where the closest first differs")
 	fs.BoolVar(&f.detail, "detail", false, "measure also what costs more: relative errors, errors by ULP, distinct values, exponents, the largest elements")
+	fs.StringArrayVar(&f.maps, "map", nil, "'regex=replacement' gives a tensor of REF the name that it has in GOT; auto: names and layouts of GGUF and Hugging Face; repeatable")
 	fs.StringArrayVar(&f.allowMissing, "allow-missing", nil, "names (a regular expression) that may be missing in GOT; repeatable")
 	fs.StringArrayVar(&f.allowExtra, "allow-extra", nil, "names that GOT may have beside those of REF; repeatable")
 	l := &f.limits.Default
@@ -53,6 +56,9 @@ func (f *verifyFlags) check() (err error) {
 	if err := f.limits.Default.Check(); err != nil {
 		return usageError{err}
 	}
+	if err := f.readMaps(); err != nil {
+		return err
+	}
 	if f.missing, err = compileAll("--allow-missing", f.allowMissing); err != nil {
 		return err
 	}
@@ -63,6 +69,21 @@ func (f *verifyFlags) check() (err error) {
 		return err
 	}
 	return f.table.check()
+}
+
+func (f *verifyFlags) readMaps() error {
+	for _, text := range f.maps {
+		if text == "auto" {
+			f.mapAuto = true
+			continue
+		}
+		r, err := verify.ParseRenaming(text)
+		if err != nil {
+			return usagef("--map: %w", err)
+		}
+		f.renamings = append(f.renamings, r)
+	}
+	return nil
 }
 
 func (f *verifyFlags) readLimits() error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +15,8 @@ import (
 type verdict struct {
 	Limits     bool               `json:"limits_set"` // whether there were any
 	Violations []verify.Violation `json:"violations"`
-	Allowed    []verify.Problem   `json:"allowed"`               // missing and additional tensors that may be so
+	Allowed    []verify.Problem   `json:"allowed"`               // missing and additional tensors that may be so, and what may be another layout
+	Mapping    *verify.Mapping    `json:"mapping,omitempty"`     // of --map auto
 	Stored     int                `json:"stored_figures"`        // tensors whose figures were compared with those that GOT carries
 	Explained  *explained         `json:"explanation,omitempty"` // of --rule auto
 }
@@ -27,7 +29,7 @@ type explained struct {
 }
 
 func (c *comparison) newVerdict() *verdict {
-	v := &verdict{Limits: !c.flags.limits.Empty(), Violations: c.violations, Allowed: c.report.Allowed, Stored: c.checked}
+	v := &verdict{Limits: !c.flags.limits.Empty(), Violations: c.violations, Allowed: c.report.Allowed, Mapping: c.mapping, Stored: c.checked}
 	if c.options.Explain {
 		v.Explained = &explained{}
 		v.Explained.Rules, v.Explained.Unexplained = c.report.Explained()
@@ -66,6 +68,10 @@ func (a *app) reportComparison(c *comparison) error {
 
 // printVerdict says what is not as it should be.
 func (a *app) printVerdict(c *comparison, v *verdict) {
+	if m := v.Mapping; m != nil {
+		a.print(fmt.Sprintf("mapped: %s of Hugging Face and GGUF (%s): %d with rows in another order, %d norms with 1 added, %d whose layout may differ\n",
+			english.Plural(m.Renamed, "tensor", ""), cmp.Or(printable(m.Family), "of no known architecture"), m.Permuted, m.Shifted, len(m.Uncertain)))
+	}
 	for _, p := range c.report.Problems {
 		a.print(fmt.Sprintf("problem: %s: %s\n", printable(p.Tensor), printable(p.Text)))
 	}
