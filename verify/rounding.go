@@ -153,8 +153,9 @@ func (m *roundingMeter) tile(e *explaining, k int64, from tensor.DType, x []byte
 	if m.want == nil {
 		m.want, m.down, m.up = tile.NewBuffer(tile.Elems*8), tile.NewBuffer(tile.Elems*8), tile.NewBuffer(tile.Elems*8)
 	}
+	plain := ordinary(to, y)
 	for i := range candidates {
-		if !e.alive(i, k) {
+		if !e.alive(i, k) || plain && m.implied(e, i, k) {
 			continue
 		}
 		at, want := m.try(&candidates[i], from, x, to, y)
@@ -165,6 +166,41 @@ func (m *roundingMeter) tile(e *explaining, k int64, from tensor.DType, x []byte
 		e.kill(i, k)
 	}
 	return found
+}
+
+// implied tells whether a candidate explains an ordinary tile because one that
+// was tried before does: the same rounding without additions, or for faithful
+// any rounding without flush.
+func (m *roundingMeter) implied(e *explaining, i int, k int64) bool {
+	if candidates[i].faithful {
+		for c := range int(kernels.Stochastic) {
+			if e.alive(c, k+1) {
+				return true
+			}
+		}
+		return false
+	}
+	base := int(candidates[i].mode.Rounding) // the plain ones come first
+	return i != base && e.alive(base, k+1)
+}
+
+// ordinary tells whether no value of y can come from an overflow or be
+// subnormal, so that neither saturate nor flush matters.
+func ordinary(d tensor.DType, y []byte) bool {
+	if d.Bits() != 16 {
+		return false
+	}
+	inf := uint16(0x7c00)
+	low := uint16(0x0400)
+	if d == tensor.BF16 {
+		inf, low = 0x7f80, 0x0080
+	}
+	for _, v := range tile.Uint16s(y) {
+		if a := v & 0x7fff; a-low >= inf-1-low && a != 0 && a <= inf {
+			return false // a is subnormal, the largest value, or Inf
+		}
+	}
+	return true
 }
 
 // try returns the first element that c does not explain, -1 if it explains
