@@ -75,14 +75,25 @@ func encodeReport(w io.Writer, kind string, d *document) error {
 	case ".html":
 		return verify.WriteHTML(w, d.page())
 	case ".md":
-		return verify.WriteMarkdown(w, d.records, d.Problems)
+		return verify.WriteMarkdown(w, d.records, d.faults())
 	}
 	return encodeJSON(w, d)
 }
 
+// faults returns the problems and the limits that are violated.
+func (d *document) faults() []verify.Problem {
+	all := slices.Clone(d.Problems)
+	if d.verdict != nil {
+		for _, v := range d.verdict.Violations {
+			all = append(all, verify.Problem{Tensor: v.Tensor, Text: v.Limit + ": " + v.Text})
+		}
+	}
+	return all
+}
+
 // page returns a document as a page.
 func (d *document) page() *verify.Page {
-	p := &verify.Page{Title: d.title, Kind: "comparison", Records: d.records, Problems: d.Problems, Warnings: d.Warnings, Name: jsonName}
+	p := &verify.Page{Title: d.title, Kind: "comparison", Records: d.records, Problems: d.faults(), Warnings: d.Warnings, Name: jsonName}
 	for i := range d.Tensors {
 		p.Details = append(p.Details, d.Tensors[i].Detail)
 	}
