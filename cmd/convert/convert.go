@@ -185,6 +185,10 @@ type job struct {
 	table    tableFlags
 }
 
+// modelHash is the key in which ModelSpec has the hash of all tensor data, which
+// is another one when types or order change.
+const modelHash = "modelspec.hash_sha256"
+
 // toStdout is the DST that means standard output.
 const toStdout = "-"
 
@@ -266,6 +270,9 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	for _, r := range p.UnusedRules() {
 		a.warn([]string{"no tensor has a name for the rule " + r.String()})
+	}
+	if _, has := p.Meta.Get(modelHash); has {
+		a.warn([]string{"the metadata " + modelHash + " is copied as it is: it is the hash of the source, not of the output"})
 	}
 	if err := checkFlags(cmd.Flags(), p.Options.Format); err != nil {
 		return err

@@ -223,6 +223,9 @@ func TestClassesOfErrors(t *testing.T) {
 	require.Equal(t, classIO, classify(context.Canceled))
 }
 
+// U44 (colibri#1026, #1027; Automodel#3261; ik_llama#601): what was killed left a
+// file that was taken for whole.
+//
 // TestKilled kills a conversion at twenty moments and runs it again each time:
 // the end is that of a run that nothing disturbed, and nothing else is left.
 func TestKilled(t *testing.T) {
