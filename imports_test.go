@@ -35,6 +35,8 @@ var mayImport = map[string][]string{
 	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
 		"internal/shardset", "internal/sniff"},
 
+	"examples/mixedprecision": {"kernels"},
+
 	"internal/atomicfile": {"internal/fault"},
 	"internal/cast":       {"tensor", "kernels", "internal/tile"},
 	"internal/charlm":     {},
