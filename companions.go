@@ -25,7 +25,7 @@ const maxCompanion = 64 << 20
 // A companion is a file that belongs to a model beside its weights.
 type companion struct {
 	tree        regular.Tree
-	dequantized bool   // the weights it belongs to
+	dequantized bool   // the weights it belongs to, none of which is quantised any more
 	from        string // its path there
 	to          string // its name in the output, with slashes
 }
@@ -109,7 +109,7 @@ func (f *companionFinder) look(dir string) error {
 			if err := readable(f.c.tree, from); err != nil {
 				return err
 			}
-			f.list = append(f.list, companion{f.c.tree, f.c.quantized != nil, from, name})
+			f.list = append(f.list, companion{f.c.tree, f.c.decoded(dir), from, name})
 		}
 	}
 	return nil

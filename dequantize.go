@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -88,6 +89,19 @@ func (c *Checkpoint) origin(name string) string {
 		return ""
 	}
 	return c.quantized.From(name)
+}
+
+// decoded reports whether tensors were decoded and none stays quantised; of a
+// pipeline, among those of the component in dir, unless dir is "".
+func (c *Checkpoint) decoded(dir string) bool {
+	if c.quantized == nil {
+		return false
+	}
+	of := func(name string) bool { return len(c.components) == 0 || dir == "" || strings.HasPrefix(name, dir+"/") }
+	if slices.ContainsFunc(c.quantized.Kept(), of) {
+		return false
+	}
+	return slices.ContainsFunc(c.quantized.Tensors(), func(in tensor.Info) bool { return of(in.Name) && c.origin(in.Name) != "" })
 }
 
 // dropQuantization takes the members "quantization_config" out of a

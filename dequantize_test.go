@@ -188,3 +188,86 @@ func TestDequantizeDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// small adds a tensor of elements without values that matter.
+func (m *mem) small(name string, d tensor.DType, shape ...int64) *mem {
+	n := int64(d.Bits())
+	for _, x := range shape {
+		n *= x
+	}
+	return m.add(memTensor{name: name, dtype: d, shape: shape, data: make([]byte, n/8)})
+}
+
+// Two scales, or one that could be of rows or of columns, are not guessed.
+func TestDequantizeAmbiguous(t *testing.T) {
+	for text, m := range map[string]*mem{
+		`it has more than one scale: ["w_scale" "w_scale_inv"]`:          new(mem).small("w", tensor.F8E4M3, 4).f32("w_scale", 1).f32("w_scale_inv", 2),
+		`it has more than one scale: ["w_scale" "scale_w"]`:              new(mem).small("w", tensor.F8E4M3, 4).f32("w_scale", 1).small("scale_w", tensor.F8E4M3, 4),
+		`its scale "w_scale" is of type F8_E4M3`:                         new(mem).small("w", tensor.F8E4M3, 4).small("w_scale", tensor.F8E4M3, 4).f32("w_scale_scale", 1),
+		`of shape [2] fits no known layout of a tensor of shape [256 2]`: new(mem).small("w", tensor.F8E4M3, 256, 2).f32("w_scale", 1, 2),
+		`of shape [4] fits no known layout of a tensor of shape [2 4]`:   new(mem).small("w", tensor.F8E4M3, 2, 4).f32("w_scale", 1, 2, 3, 4),
+	} {
+		path := filepath.Join(t.TempDir(), "x.safetensors")
+		convertKeep(t, m.checkpoint(), path)
+		for _, how := range []demi.Dequantize{demi.DequantizeScaled, demi.DequantizeAll} {
+			_, err := openDequantized(path, how)
+			require.ErrorIs(t, err, tensor.ErrUnsupported)
+			require.ErrorContains(t, err, text)
+		}
+	}
+}
+
+// What cannot be decoded stays with its scales, and is named: floats of 4 and 6
+// bits, integers, NVFP4 with scales in E4M3. Then the configuration is needed.
+func TestDequantizeStays(t *testing.T) {
+	dir := t.TempDir()
+	m := new(mem).small("f4", tensor.F4, 32).small("f4_scale", tensor.F8E8M0, 1).small("f6", tensor.F6E2M3, 4).
+		small("i8", tensor.I8, 2, 2).f32("i8_scale", 1, 2).
+		small("nvfp4.weight", tensor.U8, 2, 8).small("nvfp4.weight_scale", tensor.F8E4M3, 2, 1).f32("nvfp4.weight_scale_2", 3).
+		small("ids", tensor.I64, 2)
+	want := values(t, m)
+	convertKeep(t, m.f32("lm_head.weight", 1, 2).checkpoint(), filepath.Join(dir, "model.safetensors"))
+	config := `{"quantization_config": {"quant_method": "x"}, "x": 1}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o666))
+	for _, how := range []demi.Dequantize{demi.DequantizeScaled, demi.DequantizeAll} {
+		c, err := openDequantized(dir, how)
+		require.NoError(t, err)
+		require.Len(t, c.Warnings(), 1)
+		require.Contains(t, c.Warnings()[0], `4 quantised tensors stay as they are, their types cannot be decoded: "`)
+		out := filepath.Join(t.TempDir(), "out")
+		convertTo(t, c, out, nil)
+		require.NoError(t, c.Close())
+		got := values(t, open(t, out).Source())
+		require.Len(t, got["lm_head.weight"], 4)
+		delete(got, "lm_head.weight")
+		require.Equal(t, want, got)
+		text, err := os.ReadFile(filepath.Join(out, "config.json"))
+		require.NoError(t, err)
+		require.Equal(t, config, string(text))
+	}
+}
+
+// In a pipeline each component has a configuration and names of its own.
+func TestDequantizePipeline(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "model_index.json"), []byte(`{"t": ["d", "T"], "u": ["d", "U"]}`), 0o666))
+	for part, m := range map[string]*mem{
+		"t": new(mem).small("w", tensor.I8, 2).f32("w_scale", 1).f32("x.weight", 1),
+		"u": new(mem).small("weight", tensor.F8E4M3, 2).f32("scale_weight", 1).small("scaled_fp8", tensor.F8E4M3, 2),
+	} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, part), 0o777))
+		convertKeep(t, m.checkpoint(), filepath.Join(dir, part, "model.safetensors"))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, part, "config.json"), []byte(`{"quantization_config": 1}`), 0o666))
+	}
+	c, err := openDequantized(dir, demi.DequantizeScaled)
+	require.NoError(t, err)
+	defer c.Close()
+	out := filepath.Join(t.TempDir(), "out")
+	convertTo(t, c, out, nil)
+	require.Len(t, values(t, open(t, out).Source()), 4, "the scale and the marker are gone")
+	for part, want := range map[string]string{"t": `{"quantization_config": 1}`, "u": `{}`} {
+		text, err := os.ReadFile(filepath.Join(out, part, "config.json"))
+		require.NoError(t, err)
+		require.Equal(t, want, string(text), part)
+	}
+}

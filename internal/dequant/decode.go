@@ -141,7 +141,7 @@ func scaleDims(shape []int64, scale tensor.Info) ([]scaleDim, error) {
 	if scale.Elements() == 1 {
 		return nil, nil
 	}
-	if len(s) == 1 && len(shape) > 1 {
+	if len(s) == 1 && len(shape) > 1 && s[0] == shape[0] { // a row, and no block of them: it could as well be one a column
 		s = append([]int64{s[0]}, make([]int64, len(shape)-1)...)
 		for i := range s[1:] {
 			s[i+1] = 1

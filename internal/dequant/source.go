@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -67,6 +68,9 @@ func New(src tensor.Source, o Options) (*Source, error) {
 				break
 			}
 		}
+		if d == nil && m.staysQuantised(in) {
+			s.kept = append(s.kept, in.Name)
+		}
 		if err := s.add(i, in, d); err != nil {
 			return nil, err
 		}
@@ -85,8 +89,6 @@ func (s *Source) add(i int, in tensor.Info, d decoder) (err error) {
 			return &tensor.FileError{Tensor: in.Name, Offset: -1, Err: err}
 		}
 		in.DType, in.Foreign = tensor.F32, tensor.Foreign{}
-	} else if in.DType == tensor.Opaque {
-		s.kept = append(s.kept, in.Name)
 	}
 	s.infos, s.parts = append(s.infos, in), append(s.parts, part{i, d})
 	return nil
@@ -211,51 +213,67 @@ func (m *matcher) decoder(in tensor.Info, o Options) (decoder, error) {
 		m.used[in.Name] = true
 		return nil, nil
 	}
-	name, ok := m.scaleOf(in.Name)
-	if !ok && !o.Unscaled {
+	names := m.scalesOf(in.Name)
+	if len(names) > 1 {
+		return nil, fmt.Errorf("%w: it has more than one scale: %q", tensor.ErrUnsupported, names)
+	}
+	if len(names) == 0 && !o.Unscaled {
 		return nil, fmt.Errorf("%w: %s without a scale (tried %s): if its values are meant as they are, ask for unscaled ones as well",
 			tensor.ErrUnsupported, in.TypeName(), strings.Join(scaleNames(in.Name), ", "))
 	}
 	d := &floatDecoder{table: table}
-	if !ok {
+	if len(names) == 0 {
 		return d, nil
 	}
-	m.used[name] = true
-	return d, d.setScales(m.src, in, m.number[name])
+	m.used[names[0]] = true
+	return d, d.setScales(m.src, in, m.number[names[0]])
+}
+
+// staysQuantised reports whether a tensor that is not decoded is quantised:
+// blocks of ggml, floats of fewer than 8 bits, integers with scales.
+func (m *matcher) staysQuantised(in tensor.Info) bool {
+	switch {
+	case in.DType == tensor.Opaque, in.DType.IsSmallFloat() && in.DType.Bits() < 8:
+		return true
+	}
+	return in.DType.IsInteger() && len(m.scalesOf(in.Name)) > 0
 }
 
 // marker tells the tensor by which ComfyUI knows files with scales: it has no
 // values that mean anything.
 func marker(in tensor.Info) bool {
-	return in.Name == "scaled_fp8" || strings.HasSuffix(in.Name, ".scaled_fp8")
+	return in.Name[leaf(in.Name):] == "scaled_fp8"
 }
+
+// leaf is where the last part of a name begins: behind its module, or in a
+// pipeline its component.
+func leaf(name string) int { return strings.LastIndexAny(name, "./") + 1 }
 
 // scaleNames are the names that the scale of a tensor may have: weight_scale
 // (compressed-tensors, ModelOpt), weight_scale_inv (DeepSeek: it multiplies,
 // whatever it is called), scale_weight (ComfyUI), weight.scale.
 func scaleNames(name string) []string {
-	i := strings.LastIndexByte(name, '.') + 1
+	i := leaf(name)
 	return []string{name + "_scale", name + "_scale_inv", name[:i] + "scale_" + name[i:], name + ".scale"}
 }
 
-func (m *matcher) scaleOf(name string) (scale string, ok bool) {
+// scalesOf returns those of these names that there are.
+func (m *matcher) scalesOf(name string) (names []string) {
 	for _, s := range scaleNames(name) {
 		if _, ok := m.number[s]; ok {
-			return s, true
+			names = append(names, s)
 		}
 	}
-	return "", false
+	return names
 }
 
-// isScale reports whether a tensor is the scale of another one: E8M0 is a type
-// for scales.
+// isScale reports whether a tensor is the scale of a quantised one: E8M0 is a
+// type for scales, and NVFP4 has them in E4M3.
 func (m *matcher) isScale(name string) bool {
-	for _, of := range scaledNames(name) {
-		if j, ok := m.number[of]; ok && m.src.Tensors()[j].DType.IsSmallFloat() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(scaledNames(name), func(of string) bool {
+		j, ok := m.number[of]
+		return ok && !m.src.Tensors()[j].DType.IsFloat()
+	})
 }
 
 // scaledNames are the tensors that one of this name may be the scale of.
@@ -265,9 +283,9 @@ func scaledNames(name string) (names []string) {
 			names = append(names, of)
 		}
 	}
-	i := strings.LastIndexByte(name, '.') + 1
-	if leaf, ok := strings.CutPrefix(name[i:], "scale_"); ok {
-		names = append(names, name[:i]+leaf)
+	i := leaf(name)
+	if of, ok := strings.CutPrefix(name[i:], "scale_"); ok {
+		names = append(names, name[:i]+of)
 	}
 	return names
 }
