@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/demi-weights/demi/internal/atomicfile"
+	"github.com/demi-weights/demi/internal/hfconfig"
 	"github.com/demi-weights/demi/internal/regular"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -178,9 +177,6 @@ func companionFile(name string) bool {
 	return !slices.Contains(foreignExtensions, ext)
 }
 
-// maxConfig is the size up to which a config.json is corrected.
-const maxConfig = 16 << 20
-
 func copyCompanion(to string, x companion, dtype tensor.DType, warn func(string)) error {
 	f, err := x.tree.Open(x.from)
 	if err != nil {
@@ -194,7 +190,7 @@ func copyCompanion(to string, x companion, dtype tensor.DType, warn func(string)
 	defer out.Abort()
 	size, head := f.Size(), int64(0) // head: the bytes that need not be copied
 	if filepath.Base(x.from) == "config.json" && dtype != tensor.Invalid {
-		head = min(size, maxConfig)
+		head = min(size, hfconfig.MaxSize)
 		text := make([]byte, head)
 		if n, err := f.ReadAt(text, 0); n < len(text) {
 			return readError(x.from, int64(n), size, err)
@@ -242,10 +238,6 @@ func (p *Plan) newDType(component string) tensor.DType {
 	return best
 }
 
-var torchNames = map[tensor.DType]string{
-	tensor.F64: "float64", tensor.F32: "float32", tensor.F16: "float16", tensor.BF16: "bfloat16",
-}
-
 // correct makes a configuration that of the output. A byte order mark stays.
 // Text that is not JSON comes back as it is, with an error.
 func (x companion) correct(text []byte, d tensor.DType) ([]byte, error) {
@@ -263,38 +255,9 @@ func (x companion) correct(text []byte, d tensor.DType) ([]byte, error) {
 // configuration, wherever they name a floating-point type, and leaves every
 // other byte. Text that is not JSON comes back as it is, with an error.
 func correctDType(text []byte, d tensor.DType) ([]byte, error) {
-	var out []byte
-	done := 0
-	dec := jsontext.NewDecoder(bytes.NewReader(text))
-	key := ""
-	for {
-		tok, err := dec.ReadToken()
-		if err == io.EOF {
-			return append(out, text[done:]...), nil
-		}
-		if err != nil {
-			return text, err
-		}
-		kind, n := dec.StackIndex(dec.StackDepth())
-		isName := kind == '{' && n%2 == 1 && tok.Kind() == '"'
-		if (key == "torch_dtype" || key == "dtype") && !isName && tok.Kind() == '"' && floatName(tok.String()) {
-			end := int(dec.InputOffset())
-			start := bytes.LastIndexByte(text[:end-1], '"') // no type has a quotation mark in its name
-			out = append(append(out, text[done:start]...), '"')
-			if strings.HasPrefix(tok.String(), "torch.") {
-				out = append(out, "torch."...)
-			}
-			out = append(append(out, torchNames[d]...), '"')
-			done = end
-		}
-		key = ""
-		if isName {
-			key = tok.String()
-		}
+	values, err := hfconfig.DTypes(text)
+	if err != nil {
+		return text, err
 	}
-}
-
-func floatName(s string) bool {
-	d, err := tensor.ParseDType(s)
-	return err == nil && d.IsFloat()
+	return hfconfig.Replace(text, values, d), nil
 }

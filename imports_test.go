@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"pytorch":     {"tensor", "internal/regular", "internal/shardset", "internal/sniff"},
 	"gguf":        {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
 	"": {"tensor", "kernels", "verify", "codec", "format", "safetensors", "gguf",
-		"internal/atomicfile", "internal/cast", "internal/dequant", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
+		"internal/atomicfile", "internal/cast", "internal/dequant", "internal/hfconfig", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
 	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
 		"internal/shardset", "internal/sniff"},
 
@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/fault":      {},
 	"internal/dequant":    {"tensor", "kernels", "gguf"},
 	"internal/guard":      {},
+	"internal/hfconfig":   {"tensor"},
 	"internal/httpfile":   {"tensor"},
 	"internal/ordered":    {},
 	"internal/rawsink":    {"tensor", "internal/atomicfile"},
