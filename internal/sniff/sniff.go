@@ -15,11 +15,19 @@ import (
 // of a shorter file.
 const Size = 512
 
-// The answers that a reader may want to compare with: its own format, damaged.
+// The answers that a caller may want to compare with: a reader its own format,
+// damaged; others what is no model at all. That for the text of a symbolic link
+// has more behind LinkText.
 const (
 	Safetensors = "a safetensors file"
 	GGUF        = "a GGUF file"
 	Demi        = "a Demi store"
+	PyTorch     = "a PyTorch checkpoint (a zip archive with a pickle in it)"
+	LFSPointer  = "a Git LFS pointer, not the file that it stands for"
+	LinkText    = "the text of a symbolic link"
+	HTML        = "an HTML page"
+	Empty       = "an empty file"
+	Zeros       = "zeros, as of a download that reserved the file and then failed"
 )
 
 // Sniff looks at the first bytes of a file (Size of them, or the whole file)
@@ -56,7 +64,7 @@ const (
 
 var signatures = []signature{
 	{0, "\x89Demi\r\n\x1a\n\x00", Demi, "read it as a Demi store"},
-	{0, "version https://git-lfs", "a Git LFS pointer, not the file that it stands for", "fetch the file with git lfs pull"},
+	{0, "version https://git-lfs", LFSPointer, "fetch the file with git lfs pull"},
 	{0, "GGUF", GGUF, "read it as GGUF"},
 	{0, "FUGG", "a GGUF file with its magic reversed", "get the file again, or make it little-endian"},
 	{0, "lmgg", legacy, hintLegacy},
@@ -102,7 +110,7 @@ func store(head []byte) (what, hint string) {
 func zip(head []byte) (what, hint string) {
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")) && bytes.Contains(head, []byte("data.pkl")):
-		return "a PyTorch checkpoint (a zip archive with a pickle in it)", hintPickle
+		return PyTorch, hintPickle
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
 		return "a zip archive, as PyTorch (.pt, .bin, .ckpt), NumPy (.npz) and Keras write", "unpack it, or " + hintPickle
 	case onnx(head):
@@ -136,7 +144,7 @@ func linkText(head []byte) (what, hint string) {
 		return "", ""
 	}
 	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "/") || !strings.Contains(line, " ") {
-		return fmt.Sprintf("the text of a symbolic link to %q, not the file that it points to", line),
+		return fmt.Sprintf(LinkText+" to %q, not the file that it points to", line),
 			"check out with symbolic links enabled (git config core.symlinks true), or copy that file here"
 	}
 	return "", ""
@@ -157,7 +165,7 @@ func text(head []byte) (what, hint string) {
 	start := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"))
 	for _, tag := range []string{"<!doctype", "<html", "<head", "<!--"} {
 		if bytes.HasPrefix(start, []byte(tag)) {
-			return "an HTML page", again
+			return HTML, again
 		}
 	}
 	switch {
@@ -185,10 +193,10 @@ func jsonText(p []byte) bool {
 func blank(head []byte) (what, hint string) {
 	const again = "get the file again"
 	if len(head) == 0 {
-		return "an empty file", again
+		return Empty, again
 	}
 	if len(head) >= 16 && len(bytes.Trim(head, "\x00")) == 0 {
-		return "zeros, as of a download that reserved the file and then failed", again
+		return Zeros, again
 	}
 	return "", ""
 }
