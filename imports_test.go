@@ -32,7 +32,9 @@ var mayImport = map[string][]string{
 	"gguf":        {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
 	"": {"tensor", "kernels", "verify", "codec", "format", "safetensors", "gguf",
 		"internal/atomicfile", "internal/cast", "internal/dequant", "internal/hfconfig", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
-	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
+	"doctor": {"tensor", "format", "gguf", "pytorch", "safetensors",
+		"internal/atomicfile", "internal/hfconfig", "internal/ordered", "internal/regular", "internal/shardset", "internal/sniff"},
+	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "doctor", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
 		"internal/shardset", "internal/sniff"},
 
 	"examples/mixedprecision": {"kernels"},

@@ -63,7 +63,7 @@ to the bit when it is widened again.`
 	explicit := convertCommand(a)
 	explicit.Use = "convert SRC DST"
 	explicit.Short = "The same as demi SRC DST, for a SRC named like a command"
-	c.AddCommand(explicit, planCommand(a), adviseCommand(a), inspectCommand(a), verifyCommand(a))
+	c.AddCommand(explicit, planCommand(a), adviseCommand(a), inspectCommand(a), verifyCommand(a), doctorCommand(a))
 	c.AddCommand(manCommand(c))
 	completeFlags(c)
 	return c
