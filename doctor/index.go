@@ -55,7 +55,7 @@ func (e *examiner) indexed(s *set) []*weights {
 	return there
 }
 
-// members returns the files of the set of an index: those of the set that is
+// members returns the files of the set of an index, sorted: those of the set that is
 // complete by its names, if the index names no other file that is there; else
 // those that the index names.
 func (s *set) members() []string {
@@ -64,7 +64,7 @@ func (s *set) members() []string {
 		return s.owned()
 	}
 	for _, name := range s.owned() {
-		if s.d.has(name) && !slices.Contains(complete, name) {
+		if _, found := slices.BinarySearch(complete, name); !found && s.d.has(name) {
 			return s.owned()
 		}
 	}
@@ -128,7 +128,7 @@ func (e *examiner) total(s *set, files []*weights, names []string) {
 // unowned notes files of the same stem that are not of the set.
 func (e *examiner) unowned(s *set, names []string) {
 	for _, count := range slices.Sorted(maps.Keys(s.names)) {
-		left := slices.DeleteFunc(slices.Clone(s.names[count]), func(name string) bool { return slices.Contains(names, name) })
+		left := slices.DeleteFunc(slices.Clone(s.names[count]), func(name string) bool { _, found := slices.BinarySearch(names, name); return found })
 		switch {
 		case len(left) == 0:
 		case count == 0:
