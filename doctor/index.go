@@ -34,7 +34,7 @@ func (e *examiner) indexed(s *set) []*weights {
 			Text: fmt.Sprintf("the index names %d files, of which %d are not there: %s", len(owned), len(missing), shardset.Listed(missing))}
 		e.add("missing-shard", f)
 		if f.repair != nil {
-			return nil // all else follows from that
+			return s.d.sound(names) // all else about the index follows from that
 		}
 	}
 	var there []*weights
