@@ -74,7 +74,10 @@ func TestTruncation(t *testing.T) {
 // than one of few.
 func TestManyFiles(t *testing.T) {
 	dir := t.TempDir()
-	const n = 2000
+	n := 2000
+	if testing.Short() {
+		n = 300
+	}
 	for i := range n {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, shard(i+1, n)), []byte(one(fmt.Sprint("t", i), "F32", f32)), 0o666))
 	}
