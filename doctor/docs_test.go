@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,12 @@ import (
 func TestDocs(t *testing.T) {
 	guide, err := os.ReadFile("../docs/doctor.md")
 	require.NoError(t, err)
+	tested := "staging-busy too-large unreadable" // TestStagingBusy, TestHugeFiles, TestPipes
+	for _, f := range faults() {
+		tested += " " + strings.ReplaceAll(f.want, "!", "")
+	}
 	for _, c := range doctor.Codes() {
+		require.Regexp(t, `(^|[ /])`+c.Code+`( |$)`, tested)
 		require.Contains(t, string(guide), fmt.Sprintf("| `%s` | %s | %s | %s | ", c.Code, c.Severity, c.Means, c.Fix))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/demi-weights/demi/doctor"
 	"github.com/demi-weights/demi/gguf"
+	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -281,4 +282,20 @@ func TestStagingBeside(t *testing.T) {
 	require.Empty(t, shown(r))
 	require.NoFileExists(t, filepath.Join(dir, ".out.journal"))
 	require.FileExists(t, filepath.Join(dir, ".other.journal"))
+}
+
+// TestStagingBusy: what is being written is left alone.
+func TestStagingBusy(t *testing.T) {
+	dir := t.TempDir()
+	f, err := atomicfile.Create(filepath.Join(dir, "x.safetensors"))
+	require.NoError(t, err)
+	defer f.Abort()
+	r, err := doctor.Fix(context.Background(), dir, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"note/staging-busy"}, shown(r))
+	require.Empty(t, r.Repairs)
+	_, err = f.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	require.FileExists(t, filepath.Join(dir, "x.safetensors"))
 }

@@ -72,7 +72,7 @@ func (e *examiner) sets(d *directory) (model []*weights) {
 		sets := f.setsOf(d)
 		for _, s := range sets {
 			files := e.set(s)
-			if len(sets) == 1 && model == nil {
+			if len(sets) == 1 && model == nil && f.parse != nil { // programs for GGUF read no configuration
 				model = files
 			}
 		}
