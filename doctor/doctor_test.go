@@ -142,6 +142,9 @@ func setFaults() []fault {
 		{name: "leftover shards", files: good().with(shard(3, 3), one("a", "F32", f32)), want: "warning/leftover-shard", text: shard(3, 3)},
 		{name: "a tensor twice", files: files{shard(1, 2): one("a", "F32", f32), shard(2, 2): one("a", "F32", f32)}, want: "error/duplicate-tensor", text: `"a"`},
 		{name: "a tensor twice, index", files: good().with(shard(2, 2), aligned(pt+described("b", "F32", "1", 0, 4)+","+described("a", "F32", "1", 4, 8), f32)), want: "error/duplicate-tensor"},
+		{name: "a tensor twice, and a wrong index", files: ix(7, "a", shard(1, 2), "b", shard(2, 2)).with(shard(2, 2), aligned(pt+described("b", "F32", "1", 0, 4)+","+described("a", "F32", "1", 4, 8), f32)),
+			want: "error/duplicate-tensor warning/index-total-size"},
+		{name: "an index behind a link", files: ix(16).with(indexName, "-> index.txt", "index.txt", index(7, "a", shard(1, 2), "b", shard(2, 2))), want: "warning/index-total-size"},
 		// U33 (FreeToken#154, vllm-gguf-plugin#54, fak#13110)
 		{name: "GGUF split count", files: files{"m-00001-of-00002.gguf": splitGGUF("a", 0, 2, 2), "m-00002-of-00002.gguf": splitGGUF("b", 1, 3, 2)}, want: "error/gguf-split", text: "split.count is 3, the name says 2"},
 		{name: "GGUF split total", files: files{"m-00001-of-00002.gguf": splitGGUF("a", 0, 2, 3), "m-00002-of-00002.gguf": splitGGUF("b", 1, 2, 3)}, want: "error/gguf-split"},
