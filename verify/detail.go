@@ -209,26 +209,26 @@ func (p params) largest() float64 {
 // float64 that is given.
 func (p params) ulps(e float64, biased int) float64 {
 	shift := p.mant - max(biased-1023, p.emin)
-	if b := shift + 1023; b > 0 && b < 2047 {
-		return e * math.Float64frombits(uint64(b)<<52)
+	if uint(shift+1022) >= 2046 {
+		return math.Ldexp(e, shift)
 	}
-	return math.Ldexp(e, shift)
+	return e * math.Float64frombits(uint64(shift+1023)<<52)
 }
 
 // ulpBucket returns the place in Detail.ULPs of an error u > 0.
 func ulpBucket(u float64) int {
-	b := math.Float64bits(u)
-	ceil := int(b>>52) - 1023 // of the logarithm
-	if b<<12 != 0 {
-		ceil++
+	if u <= 0.5 {
+		return 1
 	}
-	return min(max(ceil, -1)+2, ULPBuckets-1)
+	ceil := int((math.Float64bits(u)+1<<52-1)>>52) - 1023 // of the logarithm
+	return min(ceil+2, ULPBuckets-1)
 }
 
 // pairs measures the pairs of x and y, the first of which has index at within
 // its tile.
 func (d *Detail) pairs(p params, x, y []float64, at int64) {
 	largest := p.largest()
+	equal, sum2 := int64(0), d.ULPSum2
 	for i, a := range x {
 		b := y[i]
 		ea, eb := exponent(a), exponent(b)
@@ -249,21 +249,26 @@ func (d *Detail) pairs(p params, x, y []float64, at int64) {
 		}
 		e := b - a
 		if e == 0 {
-			d.ULPs[0]++
+			equal++
 			continue
 		}
-		d.error(p, a, b, e, ea, at+int64(i))
+		u := math.Abs(p.ulps(e, ea))
+		d.ULPs[ulpBucket(u)]++
+		u = min(u, 1<<31-1)
+		sum2 += float64(u * u) // the conversion keeps a compiler from fusing the two
+		if math.Abs(e) >= d.MaxRel*math.Abs(a)*(1-0x1p-50) {
+			d.relative(a, b, e, at+int64(i))
+		}
 	}
+	d.ULPs[0] += equal
+	d.ULPSum2 = sum2
 }
 
 func exponent(f float64) int { return int(math.Float64bits(f) >> 52 & 2047) }
 
-// error counts an error e = b-a that is not zero.
-func (d *Detail) error(p params, a, b, e float64, ea int, index int64) {
-	u := math.Abs(p.ulps(e, ea))
-	d.ULPs[ulpBucket(u)]++
-	u = min(u, 1<<31-1)
-	d.ULPSum2 += float64(u * u) // the conversion keeps a compiler from fusing the two
+// relative notes an error e = b-a that is not zero, if its quotient with a is
+// the largest so far.
+func (d *Detail) relative(a, b, e float64, index int64) {
 	if rel := math.Abs(e) / math.Abs(a); rel > d.MaxRel || d.MaxRelIndex < 0 {
 		d.MaxRel, d.MaxRelRef, d.MaxRelGot, d.MaxRelIndex = rel, a, b, index
 	}
