@@ -99,16 +99,16 @@ const adviceRows = 20
 func (a *app) printAdvice(src string, v *demi.Advice) error {
 	rows := slices.Clone(v.Tensors)
 	slices.SortStableFunc(rows, worse)
-	shown := rows
+	listed := rows
 	if !a.verbose {
-		shown = rows[:min(adviceRows, len(rows))]
+		listed = rows[:min(adviceRows, len(rows))]
 	}
-	a.print(a.fit(adviceTable(shown)))
-	if more := len(rows) - len(shown); more > 0 {
+	a.print(a.fit(adviceTable(listed)))
+	if more := len(rows) - len(listed); more > 0 {
 		a.print(fmt.Sprintf("and %s more tensors (-v)\n", comma(int64(more))))
 	}
 	s := v.Targets[0].Summary
-	a.print(fmt.Sprintf("\n%s: %d tensors, %s\n\n", src, s.Tensors, formatBytes(s.BytesIn)))
+	a.print(fmt.Sprintf("\n%s: %d tensors, %s\n\n", printable(shown(src)), s.Tensors, formatBytes(s.BytesIn)))
 	a.print(verify.Render(targetTable(v.Targets)))
 	a.print("\n" + wrap(fmt.Sprintf("take --dtype %s: %s", v.Choice.Target, printable(v.Choice.Reason))))
 	a.print(wrap(fmt.Sprintf("one type for all: --dtype %s: %s", v.OneType.Target, printable(v.OneType.Reason))))

@@ -81,7 +81,7 @@ func (a *app) check(ctx context.Context, path string) error {
 	}
 	defer c.Close()
 	if c.Format() != demi.Demi {
-		return usagef("%s is %s, which has nothing to be held against: name a second checkpoint", path, c.Format())
+		return usagef("%s is %s, which has nothing to be held against: name a second checkpoint", shown(path), c.Format())
 	}
 	list, closeAll, err := stores(c)
 	if err != nil {

@@ -83,7 +83,7 @@ func classify(err error) class {
 		return class{"signal", signal.code(), true}
 	case errors.As(err, &panicked):
 		return classInternal
-	case errors.As(err, &usage), is(demi.ErrOutput):
+	case errors.As(err, &usage), is(demi.ErrOutput, httpfile.ErrURL):
 		return classUsage
 	case is(fs.ErrExist):
 		return classExists

@@ -31,15 +31,15 @@ func checkReport(path, dst string, inputs ...string) error {
 		return nil
 	}
 	if !slices.Contains(reportKinds, strings.ToLower(filepath.Ext(path))) {
-		return usagef("--report %s: the extension has to be one of %s", path, strings.Join(reportKinds, ", "))
+		return usagef("--report %s: the extension has to be one of %s", shown(path), strings.Join(reportKinds, ", "))
 	}
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return usagef("--report %s is not a regular file", path)
+		return usagef("--report %s is not a regular file", shown(path))
 	}
 	for _, in := range inputs {
 		if st, e := os.Stat(in); err == nil && e == nil && os.SameFile(st, info) {
-			return usagef("--report %s is an input, which is never written to", path)
+			return usagef("--report %s is an input, which is never written to", shown(path))
 		}
 	}
 	parent := filepath.Dir(filepath.Clean(path))
@@ -47,7 +47,7 @@ func checkReport(path, dst string, inputs ...string) error {
 		return nil
 	}
 	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
-		return usagef("--report %s: there is no directory %s", path, parent)
+		return usagef("--report %s: there is no directory %s", shown(path), parent)
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ func (a *app) open(ctx context.Context, path string) (c *demi.Checkpoint, err er
 	if demi.IsURL(path) {
 		c, err = demi.OpenURL(ctx, path, &demi.URLOptions{OpenOptions: o, Token: tokenFor(path, os.Getenv)})
 		err = denied(err, path)
-	} else {
-		c, err = demi.Open(path, &o)
+	} else if c, err = demi.Open(path, &o); errors.Is(err, fs.ErrNotExist) && strings.Contains(path, "://") {
+		err = usagef("%s: of URLs, those of http and https can be read", shown(path))
 	}
 	if err != nil {
 		return nil, sourceError(err)
@@ -56,9 +56,10 @@ func denied(err error, path string) error {
 	return err
 }
 
-// shown returns a path as it may be printed: a URL without its secrets.
+// shown returns a path as it may be printed: a URL, of any scheme, without its
+// secrets.
 func shown(path string) string {
-	if demi.IsURL(path) {
+	if strings.Contains(path, "://") {
 		return httpfile.Redact(path)
 	}
 	return path

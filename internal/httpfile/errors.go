@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -30,6 +31,8 @@ var (
 	ErrBadAnswer = errors.New("wrong answer of the server")
 	// ErrStalled is a server that sent nothing for Options.Stall.
 	ErrStalled = errors.New("server stalled")
+	// ErrURL is text that is no URL of a file.
+	ErrURL = errors.New("no URL of a file")
 	// ErrRedirect is a redirect that is not followed.
 	ErrRedirect = errors.New("redirect not followed")
 )
@@ -95,7 +98,11 @@ func sendError(err error) error {
 	var (
 		certificate *tls.CertificateVerificationError
 		lookup      *net.DNSError
+		malformed   textproto.ProtocolError
 	)
+	if errors.As(err, &malformed) {
+		return &failure{err: badAnswer("malformed header")} // the error has its text
+	}
 	if errors.As(err, &certificate) || errors.As(err, &lookup) && lookup.IsNotFound {
 		return err // the same the next time
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -247,6 +248,23 @@ func TestNoConnection(t *testing.T) {
 }
 
 // A certificate or a name that is wrong is the same the next time.
+// A header that net/http cannot read is in its error, and may be a Location
+// with a signature.
+func TestMalformedHeader(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			c.Write([]byte("HTTP/1.1 302 Found\r\nLocation: http://h/\x1b?sig=secret\r\n\r\n")) //nolint:errcheck // the client sees it
+			c.Close()
+		}
+	}))
+	defer s.Close()
+	_, err := Open(t.Context(), s.URL+"/a", &Options{Retries: -1})
+	require.ErrorIs(t, err, ErrBadAnswer)
+	require.ErrorContains(t, err, "malformed header")
+	require.NotContains(t, err.Error(), "secret")
+}
+
 func TestNoHost(t *testing.T) {
 	for _, cause := range []error{&tls.CertificateVerificationError{Err: io.EOF}, &net.DNSError{IsNotFound: true}} {
 		fail := func(*http.Request) (*http.Response, error) { return nil, cause }

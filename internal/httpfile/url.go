@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/demi-weights/demi/tensor"
 )
 
 const hidden = "xxxxx"
@@ -59,13 +62,19 @@ func redactedPair(pair string) string {
 func parseURL(rawURL string) (*url.URL, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, errors.New("not a URL") // err has the text
+		return nil, urlError{errors.New("not a URL")} // err has the text
 	}
 	if err := checkURL(u); err != nil {
-		return nil, fmt.Errorf("%s: %w", redacted(u), err)
+		return nil, urlError{fmt.Errorf("%s: %w", redacted(u), err)}
 	}
 	return u, nil
 }
+
+// A urlError is an error of the class ErrURL.
+type urlError struct{ error }
+
+func (e urlError) Unwrap() error        { return e.error }
+func (e urlError) Is(target error) bool { return target == ErrURL }
 
 func checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -73,6 +82,11 @@ func checkURL(u *url.URL) error {
 	}
 	if u.Hostname() == "" {
 		return errors.New("URL without a host")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("port %s, wanted 1 to 65535", port)
+		}
 	}
 	return nil
 }
@@ -84,14 +98,14 @@ func checkURL(u *url.URL) error {
 //
 // name must be a file name, or a relative path of file names with "/" between
 // them. One that leads elsewhere, also when a server takes escapes like "%2e"
-// out of it, is an error: "..", an absolute path, a scheme, a host.
+// out of it, is tensor.ErrFormat: "..", an absolute path, a scheme, a host.
 func Join(base, name string) (string, error) {
 	u, err := parseURL(base)
 	if err != nil {
 		return "", err
 	}
 	if err := checkName(name); err != nil {
-		return "", fmt.Errorf("file name %s: %w", quote(name), err)
+		return "", fmt.Errorf("file name %s: %w: %w", quote(name), tensor.ErrFormat, err)
 	}
 	escaped := u.EscapedPath()
 	escaped = escaped[:strings.LastIndexByte(escaped, '/')+1]

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/demi-weights/demi/tensor"
 )
 
 func TestRedact(t *testing.T) {
@@ -44,10 +46,13 @@ func TestOpenURL(t *testing.T) {
 		"http://u:sec/ret@h":          "not a URL",
 		"http://h/%zz?secret":         "not a URL",
 		"http://h/\x00secret":         "not a URL",
+		"http://h:99999/a":            "http://h:99999/a: port 99999, wanted 1 to 65535",
+		"http://h:0/a":                "http://h:0/a: port 0, wanted 1 to 65535",
 		"":                            `: scheme "", wanted http or https`,
 	} {
 		_, err := Open(t.Context(), in, nil)
 		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, ErrURL)
 		_, err = Join(in, "a")
 		require.EqualError(t, err, want)
 	}
@@ -77,6 +82,7 @@ func TestJoin(t *testing.T) {
 		`a\b`, `..\b`, "%2e%2e/b", "..%2fb", "%2E%2E%2Fb", "%252e%252e/b", "%2fb", "a%5c..", "a%3ab", "a\nb", "a\x00b", "a%00b", "\xff", "a%ffb"} {
 		_, err := Join("https://h/a/i", name)
 		require.ErrorContains(t, err, "file name ", name)
+		require.ErrorIs(t, err, tensor.ErrFormat, name)
 	}
 }
 
