@@ -27,7 +27,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // as nohup has it, and a shell for what it runs in the background
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	signal.Ignore(syscall.SIGPIPE) // an error instead, so that what was begun is removed
 	go interrupt(ctx, signals, cancel)

@@ -5,6 +5,8 @@ package main
 import (
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -18,7 +20,12 @@ import (
 func TestSignals(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src.safetensors")
 	sparse(t, src, 4<<30)
-	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	signals := []syscall.Signal{syscall.SIGTERM}
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // the program ignores what this one was told to
+			signals = append(signals, s)
+		}
+	}
 	for i := range 12 {
 		out := t.TempDir()
 		dst := filepath.Join(out, []string{"dst.safetensors", "dst.demi", "dst"}[i%3])
@@ -43,4 +50,21 @@ func TestSignals(t *testing.T) {
 			require.Empty(t, entries)
 		}
 	}
+}
+
+// TestIgnoredSignals: under nohup the end of a session does not end the work.
+func TestIgnoredSignals(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "src.safetensors")
+	sparse(t, src, 1<<30)
+	dst := filepath.Join(t.TempDir(), "dst.safetensors")
+	demi := demiCommand(t, src, dst, "--dtype", "bf16", "--max-memory", "4MiB")
+	cmd := exec.Command("sh", append([]string{"-c", `trap "" HUP; exec "$0" "$@"`}, demi.Args...)...)
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { // it works, or has ended
+		entries, err := os.ReadDir(filepath.Dir(dst))
+		return err == nil && len(entries) > 0
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+	require.NoError(t, cmd.Wait())
+	require.FileExists(t, dst)
 }
