@@ -40,6 +40,7 @@ type sourceFile struct {
 	err    error
 
 	swapped bool // its values are big-endian
+	torch   bool // it is one of PyTorch's
 }
 
 // A span is the bytes from one offset up to another.
@@ -81,8 +82,7 @@ func (s *archiveSink) unwrap() tensor.Sink { return s.Sink }
 
 // start begins to read the files.
 func (a *archive) start() {
-	converted := slices.ContainsFunc(a.plan.Tensors, func(t Choice) bool { return t.Converted() })
-	if converted || a.source.format == Demi || a.cancel != nil {
+	if !a.plan.faithful() || a.source.format == Demi || a.cancel != nil {
 		return
 	}
 	var ctx context.Context
@@ -104,7 +104,7 @@ func (a *archive) stop() {
 
 // sources waits for the files. A store that is copied hands on what it has.
 func (a *archive) sources() (list []store.SourceHeader, err error) {
-	if set, ok := a.source.src.(*store.Set); ok && !slices.ContainsFunc(a.plan.Tensors, func(t Choice) bool { return t.Converted() }) {
+	if set, ok := a.source.src.(*store.Set); ok && a.plan.faithful() {
 		return set.Sources()
 	}
 	a.wg.Wait()
@@ -132,7 +132,7 @@ func (c *Checkpoint) sourceFiles() (files []sourceFile) {
 		s := &c.sections[i]
 		of[s.File] = len(files)
 		h := store.SourceHeader{Name: c.relative(s.File), Size: s.Size, Bytes: make([]byte, 0, s.Header)}
-		files = append(files, sourceFile{path: s.File, header: h, swapped: s.Order != ""})
+		files = append(files, sourceFile{path: s.File, header: h, swapped: s.Order != "", torch: s.format == PyTorch})
 	}
 	for i, in := range c.src.Tensors() {
 		file, offset := c.src.Place(i)
@@ -191,6 +191,9 @@ func (c *Checkpoint) indexFiles() (list []string) {
 func (f *sourceFile) read(ctx context.Context) error {
 	if f.err != nil {
 		return f.err
+	}
+	if f.torch {
+		return fmt.Errorf("%s: a file of PyTorch: %w", f.path, errNoArchive)
 	}
 	if f.swapped {
 		return fmt.Errorf("%s: its byte order is not that of the store: %w", f.path, errNoArchive)

@@ -139,7 +139,7 @@ func (p *Plan) decideAuto(ctx context.Context, c *Checkpoint, open []int, o RunO
 	for k, i := range open {
 		in := p.Tensors[i].In
 		read[k] = p.Tensors[i].Source
-		tries[k] = trials{trialTypes(in.DType), p.Options.mode(in.Name)}
+		tries[k] = trials{trialTypes(in.DType), p.Options.mode(p.Tensors[i].sourceName())}
 	}
 	s, err := newSurvey(c.src, read, tries, o)
 	if err != nil {

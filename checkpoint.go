@@ -1,10 +1,12 @@
 package demi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 
 	"github.com/demi-weights/demi/internal/dequant"
 	"github.com/demi-weights/demi/internal/httpfile"
@@ -30,6 +32,9 @@ type Checkpoint struct {
 	warnings  []string
 	indexMeta []safetensors.IndexEntry // of the index of a safetensors set
 	byName    map[string]int
+	aliases   map[string]string           // names that the metadata give to tensors
+	shared    map[string]string           // tensors that are another one's memory in the file, with the name of that
+	sums      func(context.Context) error // compares the checksums of what reading does not; nil if there are none
 
 	quantized *dequant.Source // src, if quantised tensors are decoded; else nil
 	way       Dequantize      // in which they are
@@ -38,6 +43,11 @@ type Checkpoint struct {
 }
 
 func newCheckpoint(src tensor.Source, f Format, warnings []string, sections []Section) *Checkpoint {
+	for i := range sections {
+		if sections[i].format == "" {
+			sections[i].format = f
+		}
+	}
 	c := &Checkpoint{format: f, layout: sections, sections: sections, warnings: warnings}
 	c.setSource(src)
 	return c
@@ -49,6 +59,7 @@ func (c *Checkpoint) setSource(src tensor.Source) {
 	for i, in := range src.Tensors() {
 		c.byName[in.Name] = i
 	}
+	c.aliases = c.findAliases()
 }
 
 // FromSource makes a Checkpoint of a Source of the caller's own. The format
@@ -72,6 +83,23 @@ func (c *Checkpoint) Warnings() []string { return c.warnings }
 // several types for GGUF.
 func (c *Checkpoint) Meta() tensor.Metadata { return c.src.Meta() }
 
+// CheckSums reads the files of PyTorch again and compares every part of them with
+// its CRC-32, which reading tensors does not; one that differs is
+// tensor.ErrFormat. Other formats have no such sums, or compare them at each
+// read; a lenient Open does without, and so does OpenURL, for which it would be a
+// second download.
+func (c *Checkpoint) CheckSums(ctx context.Context) error {
+	if c.sums == nil || c.site != nil {
+		return nil
+	}
+	return c.sums(ctx)
+}
+
+// Shared returns the names of tensors that are the memory of another one in
+// the source, as tied weights are in files of PyTorch, each with the name of
+// that one. Both are tensors of the Checkpoint.
+func (c *Checkpoint) Shared() map[string]string { return maps.Clone(c.shared) }
+
 // Len returns the number of tensors.
 func (c *Checkpoint) Len() int { return len(c.src.Tensors()) }
 
@@ -86,9 +114,13 @@ func (c *Checkpoint) Tensors() iter.Seq[*Tensor] {
 	}
 }
 
-// Tensor returns the tensor of that name; ok is false if there is none.
+// Tensor returns the tensor of that name, or that of which it is an alias; ok is
+// false if there is none.
 func (c *Checkpoint) Tensor(name string) (t *Tensor, ok bool) {
 	i, ok := c.byName[name]
+	if !ok {
+		i, ok = c.byName[c.aliases[name]]
+	}
 	if !ok {
 		return nil, false
 	}

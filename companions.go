@@ -144,9 +144,10 @@ func (c *Checkpoint) inModelDir() bool {
 }
 
 // has reports whether a path is one of the files that c is read from, or its
-// index.
+// index: the index of a format that was not opened is none of them.
 func (c *Checkpoint) has(path string) bool {
-	return strings.HasSuffix(path, indexSuffix) || slices.ContainsFunc(c.layout, func(s Section) bool { return filepath.Clean(s.File) == filepath.Clean(path) })
+	stem, index := strings.CutSuffix(path, indexSuffix)
+	return index && hasTorchExtension(stem) == (c.format == PyTorch) || slices.ContainsFunc(c.layout, func(s Section) bool { return filepath.Clean(s.File) == filepath.Clean(path) })
 }
 
 // copyCompanions copies files into dst. In configurations the values that name

@@ -72,7 +72,7 @@ func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *R
 			sink.Abort()
 		}
 	}()
-	v, err := newConversion(c.src, sink, p, o.withDefaults(c))
+	v, err := newConversion(c, sink, p, o.withDefaults(c))
 	if err == nil {
 		before := c.stamps()
 		v.unwritten = func() error { return c.unchanged(before) }
@@ -87,6 +87,7 @@ func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *R
 
 // A conversion is one run of Convert.
 type conversion struct {
+	c       *Checkpoint
 	src     tensor.Source
 	sink    tensor.Sink
 	plan    *Plan
@@ -112,11 +113,11 @@ type resumer interface {
 	completed(i int, records []tensor.Record)
 }
 
-func newConversion(src tensor.Source, sink tensor.Sink, p *Plan, o RunOptions) (*conversion, error) {
-	if p.Undecided() > 0 {
+func newConversion(c *Checkpoint, sink tensor.Sink, p *Plan, o RunOptions) (*conversion, error) {
+	if p.Undecided() > 0 || p.tieOpen {
 		return nil, errUndecided
 	}
-	v := &conversion{src: src, sink: sink, plan: p, options: o}
+	v := &conversion{c: c, src: c.src, sink: sink, plan: p, options: o}
 	if err := v.divide(); err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func newConversion(src tensor.Source, sink tensor.Sink, p *Plan, o RunOptions) (
 // record returns the record of a tensor before anything has been measured.
 func (p *Plan) record(t *Choice) tensor.Record {
 	r := tensor.Record{
-		Name: t.In.Name, From: t.In.TypeName(), To: t.Out.TypeName(), Reason: t.Reason,
+		Name: t.In.Name, Source: t.Renamed, From: t.In.TypeName(), To: t.Out.TypeName(), Reason: t.Reason,
 		Shape: t.In.Shape, SizeIn: t.In.Size, SizeOut: t.Out.Size,
 	}
 	if t.Converted() {
@@ -203,12 +204,13 @@ func (v *conversion) run(ctx context.Context) error {
 		v.root = v.newRoot(0)
 	}
 	meter := newProgress(v.options, "convert", v.grid)
+	sums := v.checkSums(ctx)
 	err := ordered.Map(ctx, v.grid.Len(), len(v.workers), v.window, v.tile, func(k int64, r tileResult) error {
 		i, _, n := v.grid.At(k)
 		meter.add(n, v.records[i].Name)
 		return v.collect(i, r)
 	})
-	if err != nil {
+	if err := errors.Join(err, sums(err != nil)); err != nil {
 		return err
 	}
 	v.complete(len(v.records))
@@ -216,6 +218,23 @@ func (v *conversion) run(ctx context.Context) error {
 		return err
 	}
 	return v.sink.Finish(v.records)
+}
+
+// checkSums compares the checksums of the source while it is converted. The
+// function that it returns waits for the end, or brings it about.
+func (v *conversion) checkSums(ctx context.Context) (wait func(stop bool) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	result := make(chan error, 1)
+	go func() { result <- v.c.CheckSums(ctx) }()
+	return func(stop bool) error {
+		defer cancel()
+		if stop {
+			cancel()
+			<-result
+			return nil
+		}
+		return <-result
+	}
 }
 
 // begin begins the output and finds out what is left to do.
@@ -394,7 +413,7 @@ func grow(b *[]byte, n int64) []byte {
 // cast converts a tile that begins at byte off of tensor t, in the byte order
 // of the machine, and measures it. The result is the worker's.
 func (w *worker) cast(p *Plan, t *Choice, in []byte, off int64) ([]byte, tensor.Stats) {
-	mode := p.Options.mode(t.In.Name)
+	mode := p.Options.mode(t.sourceName())
 	mode.First = off / int64(t.In.DType.Bits()/8)
 	return w.castTile(t.In.DType, in, t.Out.DType, mode)
 }

@@ -135,7 +135,7 @@ func (p *Plan) createSet(dir, stem string, c *Checkpoint, o *CreateOptions) tens
 	limit, shardOf := o.MaxShard, (func(string) int)(nil)
 	switch {
 	case p.Options.KeepSplit:
-		limit, shardOf = -1, c.fileOf()
+		limit, shardOf = -1, p.fileOf(c)
 	case limit == 0:
 		limit = DefaultMaxShard
 	}
@@ -150,8 +150,41 @@ func (p *Plan) createSet(dir, stem string, c *Checkpoint, o *CreateOptions) tens
 		return store.CreateSet(dir, stem, limit, dm)
 	}
 	st := p.safetensors()
-	st.IndexMeta, st.ShardOf = c.indexMeta, shardOf
+	st.IndexMeta, st.ShardOf = p.indexMeta(c), shardOf
 	return safetensors.CreateSet(dir, stem, limit, st)
+}
+
+// fileOf returns a function that gives the number of the file of c that a tensor
+// of the output was in.
+func (p *Plan) fileOf(c *Checkpoint) func(name string) int {
+	from := map[string]string{}
+	for i := range p.Tensors {
+		if t := &p.Tensors[i]; t.Renamed != "" {
+			from[t.Out.Name] = t.Renamed
+		}
+	}
+	of := c.fileOf()
+	return func(name string) int {
+		if source, ok := from[name]; ok {
+			name = source
+		}
+		return of(name)
+	}
+}
+
+// indexMeta returns the metadata of the index of c, without the aliases that are
+// none in the output.
+func (p *Plan) indexMeta(c *Checkpoint) (list []safetensors.IndexEntry) {
+	if p.pipeline {
+		return c.indexMeta // each component has its own metadata
+	}
+	for _, e := range c.indexMeta {
+		kept, alias := c.aliases[e.Key]
+		if now, _ := p.meta.Text(e.Key); !alias || now == kept {
+			list = append(list, e)
+		}
+	}
+	return list
 }
 
 // stem returns what the names of the files of c begin with, without numbers and
@@ -165,6 +198,9 @@ func (c *Checkpoint) stem() string {
 		if stem, _, _, ok := parse(base); ok {
 			return stem
 		}
+	}
+	if c.format == PyTorch {
+		return torchStem(base)
 	}
 	if FormatOf(base) == "" {
 		return "model"

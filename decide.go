@@ -48,6 +48,9 @@ func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
 	if err := d.settleNaN(); err != nil {
 		return err
 	}
+	if err := p.tie(ctx, c, o); err != nil {
+		return err
+	}
 	p.arrange()
 	p.setFileType()
 	return nil

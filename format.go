@@ -14,19 +14,32 @@ const (
 	Safetensors Format = "safetensors"
 	GGUF        Format = "gguf"
 	Demi        Format = "demi" // the compressed store, see package format
+
+	PyTorch Format = "pytorch" // read and not written; what it holds becomes Safetensors
 )
 
-// Formats returns all formats.
+// Formats returns the formats that are read and written: all but PyTorch.
 func Formats() []Format { return []Format{Safetensors, GGUF, Demi} }
 
-// ParseFormat reads the name of a format.
+// ParseFormat reads the name of a format that can be written.
 func ParseFormat(s string) (Format, error) {
 	for _, f := range Formats() {
 		if strings.EqualFold(s, string(f)) {
 			return f, nil
 		}
 	}
+	if strings.EqualFold(s, string(PyTorch)) {
+		return "", fmt.Errorf("files of PyTorch are read and not written: safetensors is what their programs read as well")
+	}
 	return "", fmt.Errorf("unknown format %q", s)
+}
+
+// output returns the format that files of format f become by default.
+func (f Format) output() Format {
+	if f == PyTorch {
+		return Safetensors
+	}
+	return f
 }
 
 // container returns the format whose programs know the names and metadata of
@@ -37,7 +50,7 @@ func (c *Checkpoint) container() Format {
 		return c.components[0].c.container()
 	}
 	if c.format != Demi {
-		return c.format
+		return c.format.output()
 	}
 	if src, ok := c.src.(interface{ Container() string }); ok {
 		return FormatOf("x." + src.Container())
@@ -59,8 +72,8 @@ func (c *Checkpoint) ecosystem() Format {
 	return Safetensors
 }
 
-// FormatOf returns the format that the extension of a file name stands for,
-// or "".
+// FormatOf returns the format, of those that can be written, that the extension
+// of a file name stands for, or "".
 func FormatOf(name string) Format {
 	ext := strings.TrimPrefix(filepath.Ext(name), ".")
 	f, err := ParseFormat(ext)

@@ -13,6 +13,7 @@ import (
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/internal/regular"
+	"github.com/demi-weights/demi/pytorch"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -25,8 +26,9 @@ type FileIdentity struct {
 
 	// Header is the hash of what describes the tensors, with its algorithm:
 	// "sha256:" and 64 hexadecimal digits of all bytes before the data of a
-	// safetensors or GGUF file; "blake3:" and the digest of the index of a
-	// store, which covers also the values.
+	// safetensors or GGUF file, of the pickle and the central directory of a
+	// file of PyTorch, which has the CRC-32 of the values; "blake3:" and the
+	// digest of the index of a store, which covers also the values.
 	Header string `json:"header"`
 
 	// ModTime is when the file was last written to, in nanoseconds since 1970.
@@ -89,6 +91,8 @@ func (c *Checkpoint) identifyOpen() (files []FileIdentity, err error) {
 			f.Header, err = headerHash(&s, set.Files()[i].HeaderSection())
 		case *store.Set:
 			f.Header = digestText(set.Files()[i])
+		case *pytorch.Set:
+			f.Header, err = torchHeaderHash(set.Files()[i])
 		default:
 			err = fmt.Errorf("%s: %w: the identity of a file of a %T", s.File, tensor.ErrUnsupported, set)
 		}
@@ -120,9 +124,12 @@ func (c *Checkpoint) identify(s *Section) (f FileIdentity, err error) {
 		return f, changedFile(s.File, "it has %d bytes (%v), and had %d", info.Size(), info.Mode().Type(), s.Size)
 	}
 	f = FileIdentity{Name: filepath.Base(s.File), Size: s.Size, ModTime: info.ModTime().UnixNano()}
-	if c.format == Demi {
+	switch s.format {
+	case Demi:
 		f.Header, err = storeDigest(s)
-	} else {
+	case PyTorch:
+		f.Header, err = torchDigest(s)
+	default:
 		f.Header, err = fileHeaderHash(s)
 	}
 	return f, err

@@ -37,7 +37,8 @@ type OpenOptions struct {
 }
 
 // Open opens a checkpoint: a file, any shard of a set, an index, or a
-// directory, also that of a pipeline of diffusers, whose model_index.json names
+// directory, which is opened for its files of PyTorch only if it has no others,
+// also that of a pipeline of diffusers, whose model_index.json names
 // components: their tensors have the component before their names, as in
 // "unet/conv_in.weight". What it is, its content tells. Errors about the content are
 // *tensor.FileError and wrap a class such as tensor.ErrFormat; others are
@@ -110,6 +111,8 @@ func (o *opener) open(path string) (*Checkpoint, error) {
 		return o.openGGUF(path)
 	case Demi:
 		return o.openDemi(path)
+	case PyTorch:
+		return o.openTorch(path)
 	}
 	return o.openSafetensors(path)
 }
@@ -157,13 +160,15 @@ func (o *opener) formatAt(path string) (Format, error) {
 	}
 	if stem, ok := strings.CutSuffix(path, indexSuffix); ok && FormatOf(stem) != "" {
 		return FormatOf(stem), nil
+	} else if ok && hasTorchExtension(stem) {
+		return PyTorch, nil
 	}
 	f, err := o.tree.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	var magic [5]byte
+	var magic [9]byte
 	n, err := f.ReadAt(magic[:], 0)
 	if err != nil && err != io.EOF {
 		return "", err
@@ -171,8 +176,10 @@ func (o *opener) formatAt(path string) (Format, error) {
 	switch head := string(magic[:n]); {
 	case strings.HasPrefix(head, "GGUF"):
 		return GGUF, nil
-	case n > 0 && head[1:] == "Demi": // its reader says that the first byte is damaged; no header of safetensors is so long
+	case n >= 5 && head[1:5] == "Demi": // its reader says that the first byte is damaged; no header of safetensors is so long
 		return Demi, nil
+	case isTorch(head):
+		return PyTorch, nil
 	}
 	return Safetensors, nil
 }
@@ -197,6 +204,9 @@ func (o *opener) formatIn(dir string) (Format, error) {
 	}
 	switch len(formats) {
 	case 0:
+		if o.torchIn(dir) {
+			return PyTorch, nil
+		}
 		return Safetensors, nil
 	case 1:
 		return Format(formats[0]), nil
@@ -211,11 +221,13 @@ type Section struct {
 	File    string `json:"file"`
 	Size    int64  `json:"bytes"`
 	Header  int64  `json:"header_bytes"`    // what describes the tensors: a header, or header, index and footer of a store
-	Tensors int64  `json:"tensor_bytes"`    // of all tensors
+	Tensors int64  `json:"tensor_bytes"`    // of all tensors; of a file of PyTorch, of the storages that tensors lie in
 	Extra   int64  `json:"extra_bytes"`     // between and after the tensors: padding, trailing bytes
 	Align   int64  `json:"align,omitempty"` // of every tensor, where the format promises one
 	Version uint32 `json:"version,omitempty"`
 	Order   string `json:"byte_order,omitempty"`
+
+	format Format
 }
 
 func newSection(name string, size, start int64, infos []tensor.Info) Section {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/demi-weights/demi/kernels"
@@ -145,7 +146,18 @@ type Options struct {
 	Preset   string           // name of a Preset, whose rules come after Rules; "" means none
 	Pure     bool             // Target casts every floating-point tensor, without exceptions
 	Mixed    bool             // Exact takes the 16-bit type that holds its values for each tensor, not one for all
-	Format   Format           // of the output; "" means that of the source
+	Format   Format           // of the output; "" means that of the source, and Safetensors for PyTorch
+
+	// Drop has expressions for names: tensors that one of them matches are left
+	// out. EMA says what becomes of running averages of weights; "" means
+	// EMAKeep.
+	Drop []*regexp.Regexp
+	EMA  EMAPolicy
+
+	// Tie writes one of equal tensors, and the others as aliases in the metadata
+	// (see Checkpoint.Aliases): Decide has to read those that may be equal. Untie
+	// makes tensors of the aliases of the source.
+	Tie, Untie bool
 
 	// MaxRelErr is the largest root of the sum of squared errors over that of
 	// squared values that Auto accepts in a tensor; 0 means DefaultMaxRelErr.
@@ -189,11 +201,14 @@ func (o Options) withDefaults(source Format) Options {
 	if o.OnNaN == "" {
 		o.OnNaN = NaNKeep
 	}
+	if o.EMA == "" {
+		o.EMA = EMAKeep
+	}
 	if o.Preset == "" {
 		o.Preset = NoPreset
 	}
 	if o.Format == "" {
-		o.Format = source
+		o.Format = source.output()
 	}
 	if o.Target == Auto && o.MaxRelErr == 0 {
 		o.MaxRelErr = DefaultMaxRelErr
@@ -211,7 +226,14 @@ func (o Options) Validate() error {
 	_, errNaN := ParseNaNPolicy(string(o.OnNaN))
 	_, errPreset := ParsePreset(o.Preset)
 	_, errFormat := ParseFormat(string(o.Format))
-	errs := []error{errTarget, errRounding, errOverflow, errNaN, errPreset, errFormat}
+	_, errEMA := ParseEMAPolicy(string(o.EMA))
+	errs := []error{errTarget, errRounding, errOverflow, errNaN, errPreset, errFormat, errEMA}
+	if o.Tie && o.Untie {
+		errs = append(errs, errors.New("tie and untie do not go together"))
+	}
+	if slices.Contains(o.Drop, nil) {
+		errs = append(errs, errors.New("a rule to drop has no expression for names"))
+	}
 	if o.Mixed && o.Target != Exact {
 		errs = append(errs, fmt.Errorf("mixed is for the target exact, which is %s here", o.Target))
 	}

@@ -1,6 +1,7 @@
 package demi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (o *opener) openPipeline(dir string) (*Checkpoint, error) {
 			return fail(err)
 		}
 		list = append(list, component{name: name, c: c})
-		if c.format != list[0].c.format {
+		if c.format.output() != list[0].c.format.output() {
 			return fail(fmt.Errorf("%s: %w: %s is %s and %s is %s", dir, tensor.ErrUnsupported, list[0].name, list[0].c.format, name, c.format))
 		}
 	}
@@ -101,7 +102,7 @@ func (o *opener) componentNames(dir string) (names []string, err error) {
 				return nil, err
 			} // else it is no component, as "_class_name" is none
 		}
-		if len(weights) > 0 {
+		if len(weights) > 0 || o.torchIn(at) {
 			names = append(names, name)
 		}
 	}
@@ -148,6 +149,8 @@ func joinComponents(list []component) (*Checkpoint, error) {
 	var sources []tensor.Source
 	var layout, sections []Section
 	var warnings []string
+	var sums []func(context.Context) error
+	shared, aliases := map[string]string{}, map[string]string{}
 	n := 0
 	for i := range list {
 		p := &list[i]
@@ -156,14 +159,39 @@ func joinComponents(list []component) (*Checkpoint, error) {
 		sources = append(sources, prefixed(p.name+"/", p.c.src))
 		layout, sections = append(layout, p.c.layout...), append(sections, p.c.sections...)
 		warnings = append(warnings, p.c.warnings...)
+		sums = append(sums, p.c.CheckSums)
+		for name, first := range p.c.shared {
+			shared[p.name+"/"+name] = p.name + "/" + first
+		}
+		for name, kept := range p.c.aliases {
+			aliases[p.name+"/"+name] = p.name + "/" + kept
+		}
 	}
 	src, err := tensor.Join(sources)
 	if err != nil {
 		return nil, err
 	}
-	c := newCheckpoint(src, list[0].c.format, warnings, layout)
-	c.sections, c.components = sections, list
+	c := newCheckpoint(src, joinedFormat(list), warnings, layout)
+	c.sections, c.components, c.shared, c.aliases = sections, list, shared, aliases
+	c.sums = func(ctx context.Context) error {
+		for _, check := range sums {
+			if err := check(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	return c, nil
+}
+
+// joinedFormat returns the format that the components have, or that of their
+// outputs where some are PyTorch's and others not.
+func joinedFormat(list []component) Format {
+	first := list[0].c.format
+	if slices.ContainsFunc(list, func(p component) bool { return p.c.format != first }) {
+		return first.output()
+	}
+	return first
 }
 
 // prefixed returns src with a prefix before the names of its tensors.

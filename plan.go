@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,16 +19,24 @@ import (
 type Plan struct {
 	Options Options
 	Tensors []Choice
+	Dropped []Dropped       // what is in the source and no tensor of the output
 	Meta    tensor.Metadata // of the output
 
-	pipeline  bool   // the tensors are those of several components
-	container Format // of the source, that a store is to remember; "" if that is not known
+	pipeline  bool              // the tensors are those of several components
+	container Format            // of the source, that a store is to remember; "" if that is not known
+	from      Format            // whose metadata the source has
+	meta      tensor.Metadata   // of the source, as far as it stays
+	aliases   map[string]string // of the source
+	tieOpen   bool              // Options.Tie waits for Decide
+	wantTied  map[string]string // what it has to find, by a document; nil without one
+	unused    []*regexp.Regexp  // Options.Drop that match nothing
 }
 
 // A Choice is the plan for one tensor.
 type Choice struct {
 	Source    int         // its number in the source
-	In        tensor.Info // as it is in the source
+	In        tensor.Info // as it is in the source, with the name that it will have
+	Renamed   string      // its name in the source, if that is another
 	Out       tensor.Info // as it will be
 	Reason    string
 	Undecided bool // Decide has to look at the values first; Out is that of In until then
@@ -85,11 +94,21 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 		return nil, fmt.Errorf("%w: %s to %s changes the container alone: tensor names, layouts and metadata stay those of the one ecosystem, and programs of the other will not find a model in it (allow it with container-only)",
 			tensor.ErrUnsupported, from, o.Format)
 	}
-	p := &Plan{pipeline: len(c.components) > 0, container: c.container(), Options: o}
-	infos := c.src.Tensors()
+	if err := o.checkTie(c, from); err != nil {
+		return nil, err
+	}
+	s, err := newSelection(c, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{
+		pipeline: len(c.components) > 0, container: c.container(), Options: o, Dropped: s.dropped, unused: s.unused(), from: from,
+		meta: s.meta(), aliases: s.aliases, tieOpen: o.Tie,
+	}
+	infos := s.infos()
 	table := newCaster(infos, o, o.Format == GGUF || o.Format == Demi && from == GGUF)
-	for _, in := range infos {
-		if c.origin(in.Name) != "" {
+	for i, in := range infos {
+		if c.origin(s.picks[i].sourceName()) != "" {
 			table.quantise(in.Name)
 		}
 	}
@@ -97,7 +116,9 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 	fileOf := c.fileOf()
 	for i, in := range infos {
 		to, reason, candidate := table.cast(in)
-		choices[i] = Choice{Source: i, In: in, Out: in, Reason: reason, file: fileOf(in.Name), from: c.origin(in.Name)}
+		choices[i] = Choice{Source: s.picks[i].source, Renamed: s.picks[i].from, In: in, Out: in, Reason: reason}
+		name := choices[i].sourceName()
+		choices[i].file, choices[i].from = fileOf(name), c.origin(name)
 		choices[i].because(reason)
 		if to != in.DType {
 			if err := choices[i].retype(to, reason); err != nil {
@@ -109,7 +130,7 @@ func NewPlan(c *Checkpoint, o Options) (*Plan, error) {
 	}
 	p.Tensors = choices
 	p.arrange()
-	return p, p.setMeta(c.Meta(), from)
+	return p, p.setMeta()
 }
 
 func (p *Plan) overflowDecides() bool {
@@ -152,9 +173,10 @@ func (p *Plan) order(infos []tensor.Info) []int {
 // that a store is read and written front to back.
 func sourceOrder(tensors []Choice) []int {
 	order := make([]int, len(tensors))
-	for i := range tensors {
-		order[tensors[i].Source] = i
+	for i := range order {
+		order[i] = i
 	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(tensors[a].Source, tensors[b].Source) })
 	return order
 }
 
@@ -187,6 +209,23 @@ func (p *Plan) UnusedRules() (unused []Rule) {
 		}
 	}
 	return unused
+}
+
+// UnusedDrops returns the expressions of Options.Drop that match no name.
+func (p *Plan) UnusedDrops() []*regexp.Regexp { return p.unused }
+
+// sourceName returns the name that the tensor has in the source.
+func (c *Choice) sourceName() string {
+	if c.Renamed != "" {
+		return c.Renamed
+	}
+	return c.In.Name
+}
+
+// faithful reports whether the output has all tensors of the source, under
+// their names, and none has changed its type.
+func (p *Plan) faithful() bool {
+	return len(p.Dropped) == 0 && !slices.ContainsFunc(p.Tensors, func(t Choice) bool { return t.Converted() || t.Renamed != "" })
 }
 
 // Bytes returns the bytes of all tensors in the source and in the output;
@@ -224,9 +263,10 @@ const fileType = "general.file_type"
 
 // setMeta translates the metadata to the output format, and corrects the key
 // that names the type.
-func (p *Plan) setMeta(meta tensor.Metadata, from Format) (err error) {
+func (p *Plan) setMeta() (err error) {
+	meta := p.meta
 	switch {
-	case p.Options.Format == from || p.Options.Format == Demi:
+	case p.Options.Format == p.from || p.Options.Format == Demi:
 		p.Meta = append(tensor.Metadata(nil), meta...)
 	case p.Options.Format == GGUF:
 		p.Meta, err = gguf.StringsToMetadata(meta)

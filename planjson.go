@@ -2,6 +2,7 @@ package demi
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/demi-weights/demi/kernels"
@@ -23,7 +24,8 @@ type PlanDocument struct {
 	Out     int64           `json:"bytes_out"`               // undecided tensors count as they are now
 	Least   *int64          `json:"bytes_out_min,omitempty"` // nil if all is decided
 	Most    *int64          `json:"bytes_out_max,omitempty"`
-	Tensors []PlannedTensor `json:"tensors"` // in the order of the output
+	Tensors []PlannedTensor `json:"tensors"`           // in the order of the output
+	Dropped []Dropped       `json:"dropped,omitempty"` // what the output does not hold
 }
 
 // PlanOptions are Options as text.
@@ -36,6 +38,10 @@ type PlanOptions struct {
 	Seed          uint64   `json:"seed"`
 	Rules         []string `json:"keep,omitempty"`
 	Preset        string   `json:"preset"`
+	Drop          []string `json:"drop,omitempty"`
+	EMA           string   `json:"ema"`
+	Tie           bool     `json:"tie,omitempty"`
+	Untie         bool     `json:"untie,omitempty"`
 	Pure          bool     `json:"pure"`
 	Mixed         bool     `json:"mixed"`
 	Format        string   `json:"to"`
@@ -52,6 +58,7 @@ type PlanOptions struct {
 // A PlannedTensor is a Choice in a PlanDocument. Types are those of TypeName.
 type PlannedTensor struct {
 	Name      string  `json:"name"`
+	Source    string  `json:"source,omitempty"` // its name in the source, if that is another
 	From      string  `json:"from"`
 	To        string  `json:"to"`
 	Shape     []int64 `json:"shape"`
@@ -73,6 +80,10 @@ func (o Options) Text() PlanOptions {
 	}
 	if o.Flush {
 		t.Subnormals = "flush"
+	}
+	t.EMA, t.Tie, t.Untie = string(o.EMA), o.Tie, o.Untie
+	for _, re := range o.Drop {
+		t.Drop = append(t.Drop, re.String())
 	}
 	for _, r := range o.Rules {
 		t.Rules = append(t.Rules, r.String())
@@ -96,6 +107,14 @@ func (t *PlanOptions) Options() (o Options, err error) {
 	if !slices.Contains([]string{"", "keep", "flush"}, t.Subnormals) {
 		return o, fmt.Errorf("unknown subnormals %q (keep, flush)", t.Subnormals)
 	}
+	o.EMA, o.Tie, o.Untie = EMAPolicy(t.EMA), t.Tie, t.Untie
+	for _, text := range t.Drop {
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return o, err
+		}
+		o.Drop = append(o.Drop, re)
+	}
 	for _, text := range t.Rules {
 		r, err := ParseRule(text)
 		if err != nil {
@@ -113,6 +132,7 @@ func (p *Plan) Document(c *Checkpoint) (*PlanDocument, error) {
 		return nil, err
 	}
 	d := &PlanDocument{Version: PlanVersion, Command: "plan", Options: p.Options.Text(), Files: append([]FileIdentity{}, files...)}
+	d.Dropped = slices.Clone(p.Dropped)
 	d.In, d.Out = p.Bytes()
 	d.Tensors = make([]PlannedTensor, len(p.Tensors))
 	for i := range p.Tensors {
@@ -127,7 +147,7 @@ func (p *Plan) Document(c *Checkpoint) (*PlanDocument, error) {
 
 func (p *Plan) planned(t *Choice) PlannedTensor {
 	x := PlannedTensor{
-		Name: t.In.Name, From: t.In.TypeName(), To: t.Out.TypeName(), Shape: t.In.Shape,
+		Name: t.In.Name, Source: t.Renamed, From: t.In.TypeName(), To: t.Out.TypeName(), Shape: t.In.Shape,
 		In: t.In.Size, Out: t.Out.Size, Reason: t.Reason, Undecided: t.Undecided,
 	}
 	if x.Shape == nil {

@@ -69,8 +69,12 @@ func (d *PlanDocument) checkFiles(c *Checkpoint) error {
 
 // settle gives the tensors of p, which is new, the types of the document.
 func (d *PlanDocument) settle(p *Plan) error {
-	if len(d.Tensors) != len(p.Tensors) {
-		return fmt.Errorf("it has %d tensors, the checkpoint %d", len(d.Tensors), len(p.Tensors))
+	tied, err := d.checkDropped(p)
+	if err != nil {
+		return err
+	}
+	if n := len(d.Tensors) + len(tied); n != len(p.Tensors) {
+		return fmt.Errorf("it has %d tensors, the checkpoint %d", n, len(p.Tensors))
 	}
 	byName := make(map[string]*Choice, len(p.Tensors))
 	for i := range p.Tensors {
@@ -89,11 +93,60 @@ func (d *PlanDocument) settle(p *Plan) error {
 			return fmt.Errorf("tensor %q: %w", x.Name, err)
 		}
 	}
+	if err := p.settleTied(tied, byName); err != nil {
+		return err
+	}
 	p.arrange()
 	p.setFileType()
+	left := slices.DeleteFunc(slices.Clone(p.Tensors), func(t Choice) bool { return tied[t.In.Name] != "" })
 	for i := range d.Tensors {
-		if got := p.Tensors[i].In.Name; got != d.Tensors[i].Name {
+		if got := left[i].In.Name; got != d.Tensors[i].Name {
 			return fmt.Errorf("its tensors are not in the order of the output: %q comes in place %d, where the plan has %q", got, i, d.Tensors[i].Name)
+		}
+	}
+	return nil
+}
+
+// checkDropped compares what p does not write with the document, and returns the
+// tensors that Decide has tied.
+func (d *PlanDocument) checkDropped(p *Plan) (tied map[string]string, err error) {
+	want := make(map[string]bool, len(p.Dropped))
+	for i := range p.Dropped {
+		want[p.Dropped[i].Name] = true
+	}
+	for i := range d.Dropped {
+		switch x := &d.Dropped[i]; {
+		case x.Tied != "" && p.Options.Tie:
+			if tied == nil {
+				tied = map[string]string{}
+			}
+			tied[x.Name] = x.Tied
+		case !want[x.Name]:
+			return nil, fmt.Errorf("it drops %q, which does not follow from the options", x.Name)
+		default:
+			delete(want, x.Name)
+		}
+	}
+	for name := range want {
+		return nil, fmt.Errorf("by the options %q is dropped, and not in the plan", name)
+	}
+	p.wantTied = tied
+	return tied, nil
+}
+
+// settleTied gives tensors that the document ties the types of those that they
+// are tied to. Decide looks for them again.
+func (p *Plan) settleTied(tied map[string]string, left map[string]*Choice) error {
+	for name, kept := range tied {
+		t := left[name]
+		k := slices.IndexFunc(p.Tensors, func(t Choice) bool { return t.In.Name == kept })
+		if t == nil || k < 0 || t == &p.Tensors[k] {
+			return fmt.Errorf("it ties %q to %q, and one of them is no tensor to tie", name, kept)
+		}
+		like := &p.Tensors[k]
+		t.Undecided, t.exact, t.fits, t.clean = like.Undecided, like.exact, like.fits, like.clean
+		if err := t.retype(like.Out.DType, like.Reason); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -92,6 +92,8 @@ func (p *planReader) member(key string) (err error) {
 		d.Files, err = readList[FileIdentity](p, key, maxPlanned)
 	case "tensors":
 		d.Tensors, err = readList[PlannedTensor](p, key, p.tensors)
+	case "dropped":
+		d.Dropped, err = readList[Dropped](p, key, maxPlanned)
 	case "bytes_in":
 		err = p.decode(&d.In, key)
 	case "bytes_out":

@@ -85,7 +85,7 @@ var diffusionNames = compileAll(
 	`(^|[._])(time_?(step_)?embed(der|dings?)?|t_embedder|time_in)\.`,
 	normNames,
 	`(^|\.)(learnable_pos_embed|history_key_scale)(\.|$)`,
-	`^([a-z0-9_]*alphas_cumprod(_prev)?|betas|posterior_[a-z0-9_]+|lvlb_weights|sigmas)$`,
+	`^(state_dict\.)?([a-z0-9_]*alphas_cumprod(_prev)?|betas|posterior_[a-z0-9_]+|lvlb_weights|sigmas)$`,
 	`(^|\.)(latents?_(mean|std)|per_channel_statistics)(\.|$)`,
-	`^(first_stage_model|vae)\.`,
+	`^(state_dict\.)?(first_stage_model|vae)\.`,
 )

@@ -47,6 +47,7 @@ func TestPresetsMatch(t *testing.T) {
 			"t_embedder.mlp.0.weight", "time_in.in_layer.weight", // Flux, as published
 			"blocks.0.norm2.weight", "blocks.0.attn1.norm_q.weight", "blocks.0.attn1.norm_added_k.weight",
 			"double_blocks.0.img_attn.norm.query_norm.scale", "conv_norm_out.bias", "decoder.up_blocks.0.norm1.gamma",
+			"state_dict.alphas_cumprod", "state_dict.first_stage_model.decoder.conv_in.weight", // in a file of Lightning
 			"alphas_cumprod", "sqrt_one_minus_alphas_cumprod", "log_one_minus_alphas_cumprod", "betas", "posterior_variance",
 			"first_stage_model.decoder.conv_in.weight", "vae.per_channel_statistics.std-of-means",
 			"per_channel_statistics.mean-of-means", "learnable_pos_embed.pos_emb_t",

@@ -86,8 +86,9 @@ func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding,
 	run := o.withDefaults(c, out)
 	run.headers = max(0, min(run.headers, run.MaxMemory-recheckMemory)) // too late to refuse the work
 	compare := verify.Options{Workers: run.Workers, MaxMemory: run.MaxMemory - run.headers, Mode: kernels.Mode{Rounding: rounding}}
+	ref := c.recorded(records)
 	if report := run.Progress; report != nil { // of both reads as one
-		first, second := stored(out.src), stored(c.src)
+		first, second := stored(out.src), stored(ref)
 		run.Progress = func(p Progress) {
 			p.Total = first + second
 			report(p)
@@ -100,7 +101,7 @@ func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding,
 	if err != nil {
 		return nil, err
 	}
-	found, problems, err := verify.Compare(ctx, c.src, out.src, &compare)
+	found, problems, err := verify.Compare(ctx, ref, out.src, &compare)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +121,21 @@ func Recheck(ctx context.Context, c, out *Checkpoint, rounding kernels.Rounding,
 		}
 	}
 	return problems, nil
+}
+
+// recorded returns the tensors of c that records are of, with their names there.
+func (c *Checkpoint) recorded(records []tensor.Record) tensor.Source {
+	p := &picked{Source: c.src}
+	for i := range records {
+		name := records[i].Source
+		if name == "" {
+			name = records[i].Name
+		}
+		if k, ok := c.byName[name]; ok {
+			p.add(k, records[i].Name)
+		}
+	}
+	return p
 }
 
 // Records returns how each tensor came to be, in the order of the checkpoint:

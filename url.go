@@ -11,6 +11,7 @@ import (
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/internal/httpfile"
+	"github.com/demi-weights/demi/pytorch"
 	"github.com/demi-weights/demi/safetensors"
 )
 
@@ -62,7 +63,7 @@ func OpenURL(ctx context.Context, url string, o *URLOptions) (*Checkpoint, error
 // directoryURL returns the URL as that of a directory, if it can be one.
 func directoryURL(url string) (dir string, ok bool) {
 	name, err := httpfile.Base(url)
-	if err != nil || name == "" || FormatOf(strings.TrimSuffix(name, indexSuffix)) != "" {
+	if err != nil || name == "" || FormatOf(strings.TrimSuffix(name, indexSuffix)) != "" || hasTorchExtension(strings.TrimSuffix(name, indexSuffix)) {
 		return "", false
 	}
 	dir, err = httpfile.Dir(url)
@@ -118,7 +119,7 @@ func warmShards(site *httpfile.Site, name string) {
 	for _, k := range []struct {
 		parse func(string) (string, int, int, bool)
 		name  func(string, int, int) string
-	}{{safetensors.ParseShardName, safetensors.ShardName}, {gguf.ParseShardName, gguf.ShardName}, {store.ParseShardName, store.ShardName}} {
+	}{{safetensors.ParseShardName, safetensors.ShardName}, {gguf.ParseShardName, gguf.ShardName}, {pytorch.ParseShardName, pytorch.ShardName}, {store.ParseShardName, store.ShardName}} {
 		stem, _, count, ok := k.parse(name)
 		if !ok || count > maxWarm {
 			continue
@@ -140,6 +141,7 @@ var hubNames = httpfile.Names{
 		"diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json",
 		"adapter_model.safetensors", "adapter_config.json",
 		"model.demi", "model.demi.index.json", "model.gguf",
+		"pytorch_model.bin", "pytorch_model.bin.index.json", "diffusion_pytorch_model.bin",
 		"generation_config.json", "preprocessor_config.json", "processor_config.json", "scheduler_config.json",
 		"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json",
 		"vocab.json", "vocab.txt", "merges.txt", "spiece.model", "chat_template.jinja", "chat_template.json",
@@ -157,6 +159,11 @@ func hubListed(name string, text func() ([]byte, error)) []string {
 	t, err := text()
 	if err != nil {
 		return nil // its reader will say
+	}
+	if hasTorchExtension(stem) {
+		if x, err := pytorch.ParseIndex(t); err == nil {
+			return x.Names()
+		}
 	}
 	switch FormatOf(stem) {
 	case Safetensors:

@@ -30,7 +30,7 @@ func (e *examiner) pytorch(w *weights, f *regular.File) {
 	if !e.Scan {
 		return
 	}
-	if err := p.Verify(); err != nil {
+	if err := p.Verify(e.ctx); err != nil {
 		e.checksum(w, err)
 		return
 	}

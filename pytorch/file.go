@@ -70,6 +70,7 @@ type File struct {
 	mapped   *regular.Mapping // nil if the file is not mapped
 	lenient  bool
 	head     Header
+	dir      directory
 	entries  []entry
 	byName   map[string]int
 	meta     tensor.Metadata
@@ -333,6 +334,31 @@ func (f *File) Meta() tensor.Metadata { return f.meta }
 // Place returns the file's name and the offset of the first element of tensor
 // i in it.
 func (f *File) Place(i int) (file string, offset int64) { return f.name, f.views[i].place }
+
+// HeaderSection returns a reader of what describes the tensors: the pickle, and
+// behind it the central directory, which has the CRC-32 of every storage.
+// HeaderSize is how many bytes these are.
+func (f *File) HeaderSection() io.Reader {
+	return io.MultiReader(
+		io.NewSectionReader(f.r, f.head.PickleOffset, f.head.PickleSize),
+		io.NewSectionReader(f.r, int64(f.dir.offset), int64(f.dir.size)))
+}
+
+// HeaderSize returns the bytes of HeaderSection.
+func (f *File) HeaderSize() int64 { return f.head.PickleSize + int64(f.dir.size) }
+
+// StorageSize returns the bytes of all storages that tensors lie in, each
+// counted once, whatever share of it the tensors take and how many share it.
+func (f *File) StorageSize() (n int64) {
+	seen := make(map[int]bool)
+	for i := range f.views {
+		if k := f.views[i].store; !seen[k] {
+			seen[k] = true
+			n += f.entries[k].size
+		}
+	}
+	return n
+}
 
 // Header returns what the file tells about itself.
 func (f *File) Header() Header { return f.head }

@@ -181,17 +181,17 @@ func TestZipAccepts(t *testing.T) {
 
 // TestVerify: a wrong sum is found by Verify and by nothing else, and is named.
 func TestVerify(t *testing.T) {
-	require.NoError(t, mustOpen(t, good().bytes(), nil).Verify())
+	require.NoError(t, mustOpen(t, good().bytes(), nil).Verify(t.Context()))
 	for i, want := range []string{`zip entry "archive/data.pkl"`, `tensor "w": byte`, `zip entry "archive/version" of 2 bytes has the CRC-32`} {
 		a := good()
 		a.parts[i].crc = 1
-		err := mustOpen(t, a.bytes(), &pytorch.Options{Name: "x"}).Verify()
+		err := mustOpen(t, a.bytes(), &pytorch.Options{Name: "x"}).Verify(t.Context())
 		require.ErrorIs(t, err, tensor.ErrFormat)
 		require.ErrorContains(t, err, want)
 	}
 	a := good()
 	a.parts = append(a.parts, part{name: "z", method: 8})
-	require.ErrorContains(t, mustOpen(t, a.bytes(), nil).Verify(), `zip entry "z" is compressed`)
+	require.ErrorContains(t, mustOpen(t, a.bytes(), nil).Verify(t.Context()), `zip entry "z" is compressed`)
 }
 
 // TestViews: views that do not fit their storage, and sizes that do not fit
@@ -362,7 +362,7 @@ func TestReadErrors(t *testing.T) {
 	for at := range int64(len(p)) {
 		f, err := pytorch.NewFile(broken{p, at}, int64(len(p)), nil)
 		if err == nil {
-			err = f.Verify()
+			err = f.Verify(t.Context())
 		}
 		if err != nil {
 			require.ErrorIs(t, err, errDisk)

@@ -22,6 +22,16 @@ var (
 	lone = []shardset.Kind{{Ext: ".pt", Noun: "file"}, {Ext: ".pth", Noun: "file"}, {Ext: ".ckpt", Noun: "file"}}
 )
 
+// ShardName returns the name of shard no of count, counted from 1, of the set
+// with this stem: "stem-00001-of-00003.bin".
+func ShardName(stem string, no, count int) string { return sets.ShardName(stem, no, count) }
+
+// ParseShardName returns the parts of the name of a shard,
+// "stem-00001-of-00003.bin"; ok is false for other names.
+func ParseShardName(name string) (stem string, no, count int, ok bool) {
+	return sets.ParseShardName(name)
+}
+
 // An Index says in which file of a set each tensor is: the content of
 // pytorch_model.bin.index.json.
 type Index struct {

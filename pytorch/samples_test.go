@@ -95,7 +95,7 @@ func TestSamples(t *testing.T) {
 			require.NoError(t, err)
 			defer f.Close()
 			requireSample(t, s, f)
-			require.NoError(t, f.Verify())
+			require.NoError(t, f.Verify(t.Context()))
 			require.Equal(t, s.Aliases, f.Aliases())
 			if s.Meta != nil {
 				requireMeta(t, s, f)
@@ -200,6 +200,7 @@ func TestClasses(t *testing.T) {
 		"state.0.exp_avg": pytorch.Optimizer, "state.weight": pytorch.Weights, "state.": pytorch.Weights, "optimizer.state.1.step": pytorch.Optimizer,
 		"model_ema.w": pytorch.EMA, "ema": pytorch.EMA, "": pytorch.Weights, "emanate.w": pytorch.Weights, "model.optimizer.w": pytorch.Weights,
 		"state_dict.optimizer.w": pytorch.Optimizer, "lr_scheduler.x": pytorch.Training,
+		"model.w.exp_avg_sq": pytorch.Optimizer, "model.w.exp_avg_sq.w": pytorch.Weights, "exp_avg": pytorch.Optimizer,
 	} {
 		require.Equal(t, want, pytorch.ClassOf(name), name)
 	}
@@ -235,7 +236,7 @@ func TestSets(t *testing.T) {
 			require.Equal(t, o.IgnoreIndex, s.Index() == nil)
 			require.Empty(t, s.Warnings())
 			require.Empty(t, s.Aliases())
-			require.NoError(t, s.Verify())
+			require.NoError(t, s.Verify(t.Context()))
 			require.Len(t, s.Files(), 2)
 			require.Empty(t, s.Meta())
 			require.Equal(t, pytorch.Weights, s.Class(30))

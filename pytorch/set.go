@@ -67,7 +67,7 @@ func (s *Set) choose(path string, opts *Options) (*shardset.Choice, error) {
 	if !st.IsDir() {
 		return sets.Choose(path, o)
 	}
-	for _, name := range []string{sets.IndexName(modelStem), modelStem + sets.Ext} {
+	for _, name := range []string{sets.IndexName(ModelStem), ModelStem + sets.Ext} {
 		if _, err := tree.Stat(tree.Join(path, name)); err == nil {
 			return sets.Choose(tree.Join(path, name), o)
 		}
@@ -85,9 +85,9 @@ func (s *Set) choose(path string, opts *Options) (*shardset.Choice, error) {
 	return c, err
 }
 
-// modelStem is the name that the libraries around PyTorch give to a model: the
-// other files in .bin beside it hold other things.
-const modelStem = "pytorch_model"
+// ModelStem is the name that the libraries around PyTorch give to a model, as in
+// "pytorch_model.bin": the other files in .bin beside it hold other things.
+const ModelStem = "pytorch_model"
 
 // parseIndex keeps the index that decides, and returns the files that it names.
 func (s *Set) parseIndex(text []byte) (files []string, err error) {

@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"context"
 	"hash/crc32"
 
 	"github.com/demi-weights/demi/tensor"
@@ -10,8 +11,9 @@ import (
 // archive, the storages and the pickle among them, with that of its directory;
 // nothing else does. The first one that differs is the error, with the first
 // tensor that lies there, if there is one. Files that PyTorch wrote after
-// torch.serialization.set_crc32_options(False) have no valid sums.
-func (f *File) Verify() error {
+// torch.serialization.set_crc32_options(False) have no valid sums. It ends when
+// ctx does, with its error.
+func (f *File) Verify(ctx context.Context) error {
 	tensors := make(map[int]string)
 	for i := range f.views {
 		if k := f.views[i].store; tensors[k] == "" {
@@ -20,20 +22,23 @@ func (f *File) Verify() error {
 	}
 	buf := make([]byte, 256<<10)
 	for _, k := range f.inOrder() {
-		if err := f.verify(&f.entries[k], tensors[k], buf); err != nil {
+		if err := f.verify(ctx, &f.entries[k], tensors[k], buf); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *File) verify(e *entry, name string, buf []byte) error {
+func (f *File) verify(ctx context.Context, e *entry, name string, buf []byte) error {
 	if err := f.stored(e); err != nil {
 		return err
 	}
 	sum := uint32(0)
 	for done := int64(0); done < e.size; {
 		p := buf[:min(int64(len(buf)), e.size-done)]
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := f.read(p, e.data+done); err != nil {
 			return err
 		}
@@ -47,9 +52,9 @@ func (f *File) verify(e *entry, name string, buf []byte) error {
 }
 
 // Verify is File.Verify for every file.
-func (s *Set) Verify() error {
+func (s *Set) Verify(ctx context.Context) error {
 	for _, f := range s.files {
-		if err := f.Verify(); err != nil {
+		if err := f.Verify(ctx); err != nil {
 			return err
 		}
 	}

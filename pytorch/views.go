@@ -239,13 +239,19 @@ var classPrefixes = []struct {
 }
 
 // ClassOf returns the class of a tensor by its name. It goes by the first part
-// of the name, or by the second behind "state_dict.".
+// of the name, or by the second behind "state_dict."; else by the last, which
+// names moments of optimizers.
 func ClassOf(name string) Class {
 	name = strings.TrimPrefix(name, "state_dict.") + "."
 	for _, c := range classPrefixes {
 		if strings.HasPrefix(name, c.prefix) {
 			return c.class
 		}
+	}
+	// Moments, as optimizers of several libraries call them, whatever stands before.
+	switch leaf := name[strings.LastIndexByte(name[:len(name)-1], '.')+1:]; leaf {
+	case "exp_avg.", "exp_avg_sq.", "max_exp_avg_sq.", "momentum_buffer.", "exp_inf.", "square_avg.":
+		return Optimizer
 	}
 	// An optimizer's own state dictionary: state.0.exp_avg.
 	if rest, ok := strings.CutPrefix(name, "state."); ok && rest[0] >= '0' && rest[0] <= '9' {

@@ -66,6 +66,7 @@ func (f *File) readArchive(limit uint64) error {
 	if err != nil {
 		return err
 	}
+	f.dir = *d
 	if err := f.parseDirectory(text, d); err != nil {
 		return err
 	}

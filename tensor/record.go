@@ -17,8 +17,9 @@ func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 // kernels package; they are empty for a tensor that was copied.
 type Record struct {
 	Name     string  `json:"name"`
-	From     string  `json:"from"` // element type in the source
-	To       string  `json:"to"`   // element type in the output
+	Source   string  `json:"source,omitempty"` // its name in the source, if that is another
+	From     string  `json:"from"`             // element type in the source
+	To       string  `json:"to"`               // element type in the output
 	Reason   string  `json:"reason"`
 	Shape    []int64 `json:"shape"`
 	SizeIn   int64   `json:"bytes_in"`

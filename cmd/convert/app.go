@@ -41,8 +41,8 @@ func newRoot(a *app) *cobra.Command {
 	c := convertCommand(a)
 	c.Use = "demi SRC DST"
 	c.Short = "Make model weights half their size, and know what it costs"
-	c.Long = `demi reads a checkpoint (safetensors or GGUF: a file, a shard, an index or a
-directory), converts its floating-point tensors to BF16, F16, F32 or F64, writes
+	c.Long = `demi reads a checkpoint (safetensors, PyTorch or GGUF: a file, a shard, an index
+or a directory), converts its floating-point tensors to BF16, F16, F32 or F64, writes
 it again, and reports what that cost.
 
 By default (--dtype exact) a tensor is narrowed only if every value comes back

@@ -27,6 +27,7 @@ func flagValues() map[string][]string {
 		"to":          formats,
 		"on-overflow": overflows,
 		"dequantize":  {"none", "scaled", "all"},
+		"ema":         {"keep", "use", "drop"},
 		"on-nan":      {"keep", "error"},
 		"subnormals":  {"keep", "flush"},
 		"order":       {"aligned", "canonical"},

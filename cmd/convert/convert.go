@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +22,9 @@ import (
 type convertFlags struct {
 	dtype, round, overflow, subnormals, to string
 	onNaN, preset, plan                    string
+	drop                                   []string
+	ema                                    string
+	tie, untie                             bool
 	mixed                                  bool
 	seed                                   uint64
 	keep                                   []string
@@ -54,6 +59,10 @@ func convertCommandOf(a *app, f *convertFlags) *cobra.Command {
 	fs.StringVar(&f.subnormals, "subnormals", "keep", "results that are subnormal in the new type: keep, flush (to zero)")
 	fs.StringArrayVar(&f.keep, "keep", nil, "rule regex=type for tensor names; may be repeated, the first match wins")
 	fs.StringVar(&f.preset, "preset", demi.NoPreset, "rules for a kind of model, which come after those of --keep: "+presetNames())
+	fs.StringArrayVar(&f.drop, "drop", nil, "leave out the tensors whose names match this expression; may be repeated")
+	fs.StringVar(&f.ema, "ema", "keep", "running averages of weights: keep, use (in place of the weights), drop")
+	fs.BoolVar(&f.tie, "tie", false, "write equal tensors once, the others as aliases in the metadata")
+	fs.BoolVar(&f.untie, "untie", false, "make tensors of the aliases in the metadata of SRC")
 	fs.BoolVar(&f.pure, "pure", false, "cast every floating-point tensor, without exceptions")
 	fs.BoolVar(&f.mixed, "mixed", false, "exact: BF16 or F16 for each tensor, whichever holds its values, not one of them for all")
 	fs.StringVar(&f.to, "to", "", "format of the output: safetensors, gguf, demi (default by the extension of DST, else that of SRC)")
@@ -122,6 +131,17 @@ func (f *convertFlags) options(dst string) (o demi.Options, err error) {
 		check(e)
 		o.Rules = append(o.Rules, r)
 	}
+	for _, text := range f.drop {
+		re, e := regexp.Compile(text)
+		if e != nil {
+			e = fmt.Errorf("--drop %q: %w", text, e)
+		}
+		check(e)
+		o.Drop = append(o.Drop, re)
+	}
+	o.EMA, e = demi.ParseEMAPolicy(f.ema)
+	check(e)
+	o.Tie, o.Untie = f.tie, f.untie
 	o.Format = demi.FormatOf(dst)
 	if f.to != "" {
 		o.Format, e = demi.ParseFormat(f.to)
@@ -270,6 +290,9 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	for _, r := range p.UnusedRules() {
 		a.warn([]string{"no tensor has a name for the rule " + r.String()})
+	}
+	for _, re := range p.UnusedDrops() {
+		a.warn([]string{"no tensor has a name to drop by " + re.String()})
 	}
 	if _, has := p.Meta.Get(modelHash); has {
 		a.warn([]string{"the metadata " + modelHash + " is copied as it is: it is the hash of the source, not of the output"})

@@ -95,7 +95,7 @@ func fileHint(e *tensor.FileError) string {
 		defer f.Close()
 		head := make([]byte, sniff.Size)
 		n, _ := io.ReadFull(f, head)
-		if what, hint := sniff.Sniff(head[:n]); what != sniff.Safetensors && what != sniff.GGUF && what != sniff.Demi && hint != "" {
+		if what, hint := sniff.Sniff(head[:n]); what != sniff.Safetensors && what != sniff.GGUF && what != sniff.Demi && what != sniff.PyTorch && hint != "" {
 			return hint
 		}
 	}

@@ -55,6 +55,8 @@ type inspection struct {
 	Aligned   map[string]int64    `json:"aligned_bytes"`
 	Histogram []alignedBytes      `json:"alignment"`
 	Metadata  []inspectedMetadata `json:"metadata"`
+	Classes   []demi.ClassSum     `json:"classes"`           // what the tensors are for
+	Aliases   map[string]string   `json:"aliases,omitempty"` // names in the metadata, with the tensors that they stand for
 	Warnings  []string            `json:"warnings"`
 	Problems  []verify.Problem    `json:"problems,omitempty"` // of the values
 }
@@ -67,6 +69,7 @@ type inspectedTensor struct {
 	File   string       `json:"file"`
 	Offset int64        `json:"offset"`
 	Align  int64        `json:"align"`            // largest power of two up to 4096 that divides the offset
+	Tied   string       `json:"tied,omitempty"`   // the tensor whose memory this one is
 	Values *demi.Values `json:"values,omitempty"` // of --scan
 }
 
@@ -118,13 +121,14 @@ func (a *app) inspect(cmd *cobra.Command, path string, scan bool) error {
 }
 
 func newInspection(c *demi.Checkpoint) *inspection {
-	in := &inspection{Version: documentVersion, Command: "inspect", Format: c.Format(), Files: c.Sections(), Count: c.Len(), Memory: c.HeaderMemory(), Warnings: c.Warnings()}
+	in := &inspection{Version: documentVersion, Command: "inspect", Format: c.Format(), Files: c.Sections(), Count: c.Len(), Memory: c.HeaderMemory(), Classes: c.Classes(), Aliases: c.Aliases(), Warnings: c.Warnings()}
 	byAlign := map[int64]*alignedBytes{}
 	in.Aligned = map[string]int64{"64": 0, "4096": 0}
+	shared := c.Shared()
 	for t := range c.Tensors() {
 		info := t.Info()
 		file, offset := t.Place()
-		x := inspectedTensor{Name: info.Name, Type: info.TypeName(), Shape: info.Shape, Size: info.Size, File: file, Offset: offset, Align: alignment(offset)}
+		x := inspectedTensor{Name: info.Name, Type: info.TypeName(), Shape: info.Shape, Size: info.Size, File: file, Offset: offset, Align: alignment(offset), Tied: shared[info.Name]}
 		in.Tensors = append(in.Tensors, x)
 		in.Bytes += x.Size
 		if byAlign[x.Align] == nil {
@@ -232,6 +236,12 @@ func (a *app) printInspection(in *inspection, scan bool) error {
 	for _, e := range in.Metadata {
 		a.print(fmt.Sprintf("metadata %s = %s (%s)\n", cutMiddle(printable(e.Key), 100), shorten(printable(e.Value), 100), e.Type))
 	}
+	for _, x := range in.Tensors {
+		if x.Tied != "" {
+			a.print(fmt.Sprintf("tied: %s is the same memory as %s\n", printable(x.Name), printable(x.Tied)))
+		}
+	}
+	a.printClasses(in.Classes)
 	for _, s := range in.Files {
 		a.print(fmt.Sprintf("%s: %s bytes = %s header + %s tensors + %s padding and other\n",
 			printable(s.File), comma(s.Size), comma(s.Header), comma(s.Tensors), comma(s.Extra)))

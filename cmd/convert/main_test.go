@@ -41,10 +41,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CHARLM", charlm)
 			e.Setenv("DEQUANT", dequant)
+			e.Setenv("TORCH", filepath.Join(filepath.Dir(charlm), "pytorch", "torch-2.6"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "lines": countLines, "poke": poke, "serve": serve,
+			"makest": makeSafetensors, "truncate": truncate, "json": checkJSON, "maketorch": makeTorch, "lines": countLines, "poke": poke, "serve": serve,
 			"sameplaces": samePlaces, "samehash": sameHash, "st": writeST, "bits": compareBits, "raw": writeRaw,
 		},
 		Condition: func(cond string) (bool, error) {

@@ -53,7 +53,7 @@ func unscanned(f *pflag.FlagSet) bool {
 
 // planned are the flags whose values are in a plan.
 var planned = []string{
-	"dtype", "round", "seed", "on-overflow", "on-nan", "subnormals", "keep", "preset", "pure", "mixed", "to",
+	"dtype", "round", "seed", "on-overflow", "on-nan", "subnormals", "keep", "preset", "pure", "mixed", "to", "drop", "ema", "tie", "untie",
 	"max-rel-err", "target-size", "container-only", "order", "add-format", "keep-split",
 }
 

@@ -34,6 +34,7 @@ type document struct {
 	Summary  *verify.Summary   `json:"summary"`
 	Groups   *verify.Groups    `json:"groups"`
 	Tensors  []verify.Row      `json:"tensors"`
+	Dropped  []demi.Dropped    `json:"dropped,omitempty"`  // what the output does not hold
 	Verified bool              `json:"verified,omitempty"` // the output has been read again
 	Savings  []demi.Saving     `json:"savings,omitempty"`  // of narrower types, when exact has found none
 	Problems []verify.Problem  `json:"problems,omitempty"`
@@ -116,7 +117,7 @@ func (a *app) reportConversion(ctx context.Context, c *demi.Checkpoint, p *demi.
 	d := &document{
 		Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
 		Inputs: newFiles(c), Outputs: []fileDocument{}, Summary: verify.Summarize(records), Groups: verify.NewGroups(records),
-		Tensors: verify.Rows(records), Savings: p.Savings(), records: records, title: shown(j.src) + " → " + j.dst,
+		Tensors: verify.Rows(records), Dropped: p.Dropped, Savings: p.Savings(), records: records, title: shown(j.src) + " → " + j.dst,
 	}
 	var out *demi.Checkpoint
 	if j.dst != toStdout {
@@ -160,6 +161,7 @@ func (a *app) printConversion(d *document, c, out *demi.Checkpoint, j *job) erro
 	if out != nil {
 		a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", printable(outputOf(j.dst)), out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
 	}
+	a.printDropped(d.Dropped)
 	a.printSummary(d.Summary, d.records)
 	a.printSavings(d.Savings, d.Summary.BytesIn)
 	if d.Verified {
@@ -296,6 +298,9 @@ func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {
 	t.AppendHeader(table.Row{"tensor", "from", "to", "bytes", "reason"})
 	t.SetColumnConfigs(verify.RightAlign(4))
 	for _, x := range d.Tensors {
+		if x.Source != "" {
+			x.Reason += ", from " + x.Source
+		}
 		to := x.To
 		if x.Undecided {
 			to = "?"
@@ -303,6 +308,8 @@ func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {
 		t.AppendRow(table.Row{printable(x.Name), typeName(x.From, a.width()), typeName(to, a.width()), x.Out, printable(x.Reason)})
 	}
 	a.print(snip(fitText(verify.Render(t), a.width(), leastBeside), a.width()))
+	a.printDropped(d.Dropped)
+	a.printLeftovers(c, d)
 	out := fmt.Sprintf("%s out (%s)", formatBytes(d.Out), verify.Percent(d.Out, d.In))
 	if d.Least != nil {
 		out = fmt.Sprintf("%s to %s out, %d tensors undecided", formatBytes(*d.Least), formatBytes(*d.Most), p.Undecided())

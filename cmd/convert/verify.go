@@ -126,7 +126,7 @@ func (c *comparison) prepare(a *app, roundSet bool) (err error) {
 
 // names gives the tensors of both the same names.
 func (c *comparison) names() (err error) {
-	c.from, c.to = c.ref.Source(), c.got.Source()
+	c.from, c.to = c.ref.Untied(), c.got.Untied()
 	if f := c.flags; len(f.renamings) > 0 {
 		if c.from, err = verify.Rename(c.from, f.renamings); err != nil {
 			return usageError{fmt.Errorf("--map: %w", err)}

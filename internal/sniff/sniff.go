@@ -58,6 +58,7 @@ type signature struct {
 const (
 	hintDecompress = "decompress it first"
 	hintLegacy     = "convert the original model to GGUF again, tools no longer read this"
+	hintTorch      = "load it with PyTorch and save it again with torch.save"
 	hintPickle     = "convert it to safetensors with the library that wrote it"
 	legacy         = "a legacy GGML file, older than GGUF"
 )
@@ -81,7 +82,7 @@ var signatures = []signature{
 	{0, "BZh", "bzip2-compressed data", hintDecompress},
 	{0, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first"},
 	{257, "ustar", "a tar archive", "unpack it first"},
-	{0, "\x80\x02", "a Python pickle, as of an old PyTorch checkpoint", hintPickle},
+	{0, "\x80\x02", "a Python pickle, as of an old PyTorch checkpoint", hintTorch},
 	{0, "\x80\x03", "a Python pickle", hintPickle},
 	{0, "\x80\x04", "a Python pickle", hintPickle},
 	{0, "\x80\x05", "a Python pickle", hintPickle},
@@ -110,9 +111,9 @@ func store(head []byte) (what, hint string) {
 func zip(head []byte) (what, hint string) {
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")) && bytes.Contains(head, []byte("data.pkl")):
-		return PyTorch, hintPickle
+		return PyTorch, "read it as a PyTorch checkpoint"
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
-		return "a zip archive, as PyTorch (.pt, .bin, .ckpt), NumPy (.npz) and Keras write", "unpack it, or " + hintPickle
+		return "a zip archive, as NumPy (.npz) and Keras write", "unpack it, or " + hintPickle
 	case onnx(head):
 		return "an ONNX model, as it seems", "export its weights as safetensors"
 	case safetensors(head):
