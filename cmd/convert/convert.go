@@ -253,7 +253,7 @@ func (j *job) check(f *convertFlags) error {
 	if err := j.table.check(); err != nil {
 		return err
 	}
-	return checkReport(j.report, j.dst, j.src, f.plan)
+	return checkReport(j.report, j.dst)
 }
 
 // reserveStdout keeps stdout for the output.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,30 +25,60 @@ func addReport(f *pflag.FlagSet, path *string) {
 }
 
 // checkReport refuses, before any work, a report that could not be written or
-// that would take the place of an input. dst, if not "", is a directory that may
-// come to be.
-func checkReport(path, dst string, inputs ...string) error {
+// that would take the place of a file that is none. dst, if not "", is a
+// directory that may come to be.
+func checkReport(path, dst string) error {
 	if path == "" {
 		return nil
 	}
 	if !slices.Contains(reportKinds, strings.ToLower(filepath.Ext(path))) {
 		return usagef("--report %s: the extension has to be one of %s", shown(path), strings.Join(reportKinds, ", "))
 	}
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		return usagef("--report %s is not a regular file", shown(path))
-	}
-	for _, in := range inputs {
-		if st, e := os.Stat(in); err == nil && e == nil && os.SameFile(st, info) {
-			return usagef("--report %s is an input, which is never written to", shown(path))
-		}
+	if err := replaceable(path); err != nil {
+		return err
 	}
 	parent := filepath.Dir(filepath.Clean(path))
 	if dst != "" && parent == filepath.Clean(dst) {
 		return nil
 	}
 	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
-		return usagef("--report %s: there is no directory %s", shown(path), parent)
+		return usagef("--report %s: there is no directory %s", shown(path), shown(parent))
+	}
+	return nil
+}
+
+// beginnings are those of a report of each kind.
+var beginnings = map[string]*regexp.Regexp{
+	".json": regexp.MustCompile(`^\{\s*"version": \d+,\s*"command": "(convert|verify)",\s*"program": "demi `),
+	".csv":  regexp.MustCompile(`^name,from,to,reason,`),
+	".md":   regexp.MustCompile(`^\d+ tensors, \d+ bytes became \d+ \(`),
+	".html": regexp.MustCompile(`^<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy"`),
+}
+
+// replaceable refuses to replace a file that is no report: a directory of
+// weights has a config.json and a README.md, and perhaps an index.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil // writing it will tell
+	case !info.Mode().IsRegular():
+		return usagef("--report %s is not a regular file", shown(path))
+	case info.Size() == 0:
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer f.Close()
+	start := make([]byte, 512)
+	n, err := io.ReadFull(f, start)
+	if err != nil && err != io.ErrUnexpectedEOF {
+		return fmt.Errorf("report: %w", err)
+	}
+	if !beginnings[strings.ToLower(filepath.Ext(path))].Match(start[:n]) {
+		return usagef("--report %s: the file that is there is no report, and stays; choose another name", shown(path))
 	}
 	return nil
 }
@@ -56,6 +87,9 @@ func checkReport(path, dst string, inputs ...string) error {
 func writeReport(path string, d *document) error {
 	if path == "" {
 		return nil
+	}
+	if err := replaceable(path); err != nil { // by now there may be an output
+		return err
 	}
 	f, err := atomicfile.Create(path)
 	if err != nil {

@@ -45,7 +45,7 @@ func (a *app) verify(ctx context.Context, refPath, gotPath string, f *verifyFlag
 	if err := f.check(); err != nil {
 		return err
 	}
-	if err := checkReport(f.report, "", refPath, gotPath); err != nil {
+	if err := checkReport(f.report, ""); err != nil {
 		return err
 	}
 	ref, err := a.open(ctx, refPath)
