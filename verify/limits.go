@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -47,7 +48,8 @@ type Violation struct {
 
 // ReadLimits reads the rules of a file: {"limits": [{"match": "regex", "max_abs":
 // 0.001, …}, …]} with the fields of Limits. A field that is not known, a limit
-// that is not a number and an expression that is not one are errors.
+// that is not a number, an expression that is not one, and a file without the
+// list are errors.
 func ReadLimits(r io.Reader) ([]Rule, error) {
 	var file struct {
 		Limits []struct {
@@ -57,6 +59,9 @@ func ReadLimits(r io.Reader) ([]Rule, error) {
 	}
 	if err := json.UnmarshalRead(r, &file, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("limits: %w", err)
+	}
+	if file.Limits == nil {
+		return nil, errors.New("limits: the list of that name is missing")
 	}
 	var rules []Rule
 	for i, l := range file.Limits {
@@ -108,6 +113,20 @@ func (s *LimitSet) For(name string) *Limits {
 		}
 	}
 	return &s.Default
+}
+
+// Unused returns the rules that decide for no tensor of r.
+func (s *LimitSet) Unused(r *Report) (rules []Rule) {
+	used := map[*Limits]bool{}
+	for i := range r.Records {
+		used[s.For(r.Records[i].Name)] = true
+	}
+	for i := range s.Rules {
+		if !used[&s.Rules[i].Limits] {
+			rules = append(rules, s.Rules[i])
+		}
+	}
+	return rules
 }
 
 // Check returns the limits that the tensors of r break, in their order.

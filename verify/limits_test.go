@@ -57,6 +57,18 @@ func TestBiasLimit(t *testing.T) {
 	}
 }
 
+// A rule that no tensor falls under checks nothing.
+func TestUnusedLimits(t *testing.T) {
+	rules, err := verify.ReadLimits(strings.NewReader(`{"limits": [{"match": "w"}, {"match": "wv"}, {"match": "q"}, {"match": "i"}]}`))
+	require.NoError(t, err)
+	set := verify.LimitSet{Rules: rules}
+	var unused []string
+	for _, r := range set.Unused(&verify.Report{Records: []tensor.Record{{Name: "wv"}, {Name: "i"}}}) {
+		unused = append(unused, r.Match.String())
+	}
+	require.Equal(t, []string{"wv", "q"}, unused, "the first rule that matches decides")
+}
+
 func TestReadLimits(t *testing.T) {
 	rules, err := verify.ReadLimits(strings.NewReader(`{"limits": [{"match": "norm", "exact": true}, {"match": ".", "max_rel": 0.004, "min_snr_db": 50}]}`))
 	require.NoError(t, err)
@@ -71,7 +83,9 @@ func TestReadLimits(t *testing.T) {
 		`{"limits": [{"match": ".", "max_abs": -1}]}`:     "entry 0: max_abs: a limit of -1",
 		`{"limits": [{"match": ".", "max_absolute": 1}]}`: "max_absolute",
 		`{"limits": [{"match": ".", "max_abs": "much"}]}`: "max_abs",
-		`{"limits": [`: "limits: ",
+		`{"limits": [`:     "limits: ",
+		`{}`:               "the list of that name is missing",
+		`{"limits": null}`: "the list of that name is missing",
 	} {
 		_, err := verify.ReadLimits(strings.NewReader(text))
 		require.ErrorContains(t, err, want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/internal/cpu"
@@ -57,7 +58,7 @@ to the bit when it is widened again.`
 	c.SetGlobalNormalizationFunc(dashes)
 	c.SetFlagErrorFunc(flagError)
 	c.SuggestionsMinimumDistance = near
-	c.PersistentPreRunE = func(*cobra.Command, []string) error { return a.start() }
+	c.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.start(cmd.Flags()) }
 	a.addFlags(c)
 
 	explicit := convertCommand(a)
@@ -85,8 +86,11 @@ func (a *app) addFlags(c *cobra.Command) {
 }
 
 // start checks what all commands share.
-func (a *app) start() error {
+func (a *app) start(set *pflag.FlagSet) error {
 	a.started = time.Now()
+	if err := notEmpty(set); err != nil {
+		return err
+	}
 	if err := cpu.Limit(a.tier); err != nil {
 		return usageError{err}
 	}
@@ -100,6 +104,18 @@ func (a *app) start() error {
 		return usagef("-j %d is not a number of workers", a.workers)
 	}
 	return nil
+}
+
+// notEmpty refuses flags that were given an empty text, as a variable of a
+// script is that was never set: to take it for the default would be to leave
+// out the plan or the limits that were meant.
+func notEmpty(set *pflag.FlagSet) (err error) {
+	set.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			err = usagef("--%s has no value", f.Name)
+		}
+	})
+	return err
 }
 
 // warn prints what is not an error but worth knowing.

@@ -46,6 +46,19 @@ func jsonName(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, `\x`) {
 		return s
 	}
+	return escaped(s)
+}
+
+// csvName is jsonName for a CSV file: spreadsheets take a text that begins with
+// one of these characters for a formula, so that one is escaped as well.
+func csvName(s string) string {
+	if s == "" || !strings.Contains("=+-@\t\r", s[:1]) {
+		return jsonName(s)
+	}
+	return fmt.Sprintf(`\x%02x`, s[0]) + escaped(s[1:])
+}
+
+func escaped(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)

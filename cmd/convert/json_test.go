@@ -46,6 +46,17 @@ func TestNamesSurviveJSON(t *testing.T) {
 	})
 }
 
+// A spreadsheet must not take a name for a formula, and the name comes back.
+func TestNamesAreNoFormulas(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "", "w": "w", "a=b": "a=b", `\`: `\`, "=1": `\x3d1`, "+1": `\x2b1`, "-1": `\x2d1`, "@a": `\x40a`, "\t=1": `\x09=1`, "\r": `\x0d`,
+		`=\`: `\x3d\\`, `=\x3d`: `\x3d\\x3d`, "=\xff": `\x3d\xff`, `\x3d`: `\\x3d`,
+	} {
+		require.Equal(t, want, csvName(name))
+		require.Equal(t, name, unescape(want))
+	}
+}
+
 // Lists without elements are lists, and what has no finite value is null.
 func TestDocumentHasNoNullLists(t *testing.T) {
 	var b bytes.Buffer

@@ -105,7 +105,7 @@ func writeReport(path string, d *document) error {
 func encodeReport(w io.Writer, kind string, d *document) error {
 	switch kind {
 	case ".csv":
-		return verify.WriteCSV(w, d.records, jsonName)
+		return verify.WriteCSV(w, d.records, csvName)
 	case ".html":
 		return verify.WriteHTML(w, d.page())
 	case ".md":

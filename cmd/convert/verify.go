@@ -70,6 +70,9 @@ func (a *app) verify(ctx context.Context, refPath, gotPath string, f *verifyFlag
 		return err
 	}
 	c.judge()
+	for _, r := range f.limits.Unused(c.report) {
+		a.warn([]string{fmt.Sprintf("no tensor has the limits of the entry %q", r.Match)})
+	}
 	if err := a.reportComparison(c); err != nil {
 		return err
 	}
