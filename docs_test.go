@@ -1,0 +1,62 @@
+package demi_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestGuideShowsExamples: each block of Go in the guide is part of an example,
+// line by line, so that it compiles and does what its output says.
+func TestGuideShowsExamples(t *testing.T) {
+	guide, err := os.ReadFile("docs/library.md")
+	require.NoError(t, err)
+	var examples strings.Builder
+	for _, name := range []string{"example_test.go", "openfs_test.go", "example_loader_test.go"} {
+		p, err := os.ReadFile(name)
+		require.NoError(t, err)
+		examples.WriteString(unindent(string(p)))
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(guide), -1)
+	require.NotEmpty(t, blocks)
+	for _, b := range blocks {
+		require.Contains(t, examples.String(), unindent(b[1]), "is in no example")
+	}
+}
+
+// unindent takes the white space before and after each line away.
+func unindent(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestDocumentsLink: what the documents link to in this repository is there.
+func TestDocumentsLink(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	links := 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "format/*.md", "codec/*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+				if strings.Contains(m[1], "://") {
+					continue
+				}
+				links++
+				_, err := fs.Stat(os.DirFS("."), filepath.ToSlash(filepath.Join(filepath.Dir(file), m[1])))
+				require.NoError(t, err, "%s links to %s", file, m[1])
+			}
+		}
+	}
+	require.NotZero(t, links)
+}
