@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -10,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSchema holds what verify prints against the schema in docs.
-func TestSchema(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile("../../docs/verify.schema.json")
+// TestSchemaOfVerify holds what verify prints against the schema in docs.
+func TestSchemaOfVerify(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/schema/verify.schema.json")
 	require.NoError(t, err)
 	charlm := func(name string) string { return filepath.Join("../../testdata/charlm", name) }
 	half := filepath.Join(t.TempDir(), "half.demi")
@@ -42,4 +43,111 @@ func TestSchema(t *testing.T) {
 		delete(top, "violations")
 		require.Error(t, schema.Validate(document))
 	}
+}
+
+// closedSchemas returns the schemas in docs by what comes before ".schema.json",
+// so changed that they take no field that they do not name: a schema that leaves
+// out half of a document describes nothing.
+func closedSchemas(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
+	files, err := filepath.Glob("../../docs/schema/*.schema.json")
+	require.NoError(t, err)
+	compiler := jsonschema.NewCompiler()
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		require.NoError(t, err, file)
+		closeObjects(schema)
+		require.NoError(t, compiler.AddResource("docs:///"+filepath.Base(file), schema))
+	}
+	schemas := map[string]*jsonschema.Schema{}
+	for _, file := range files {
+		name := filepath.Base(file)
+		schema, err := compiler.Compile("docs:///" + name)
+		require.NoError(t, err)
+		schemas[name[:len(name)-len(".schema.json")]] = schema
+	}
+	return schemas
+}
+
+func closeObjects(schema any) {
+	switch x := schema.(type) {
+	case map[string]any:
+		for _, v := range x {
+			closeObjects(v)
+		}
+		if _, ok := x["properties"].(map[string]any); ok {
+			x["additionalProperties"] = false
+		}
+	case []any:
+		for _, v := range x {
+			closeObjects(v)
+		}
+	}
+}
+
+// TestSchemas holds what every command prints against the schemas in docs.
+func TestSchemas(t *testing.T) {
+	schemas := closedSchemas(t)
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	model := filepath.Join("../../testdata/charlm", "model.safetensors")
+	gguf := filepath.Join("../../testdata/charlm", "model.gguf")
+	sharded := filepath.Join("../../testdata/charlm", "sharded")
+	broken := filepath.Join("../../testdata/safetensors", "bad_overlap.safetensors")
+	for _, c := range []struct {
+		schema string
+		code   int
+		args   []string
+	}{
+		{"convert", 0, []string{model, in("bf16.safetensors"), "--dtype", "bf16", "--round", "stochastic", "--seed", "7", "--subnormals", "flush", "--verify"}},
+		{"convert", 0, []string{gguf, in("auto.gguf"), "--dtype", "auto", "--keep", "norm=f32", "--target-size", "60%"}},
+		{"convert", 0, []string{sharded, in("dir"), "--max-shard-size", "600kB"}},
+		{"convert", 0, []string{model, in("keep.demi"), "--dtype", "keep"}},
+		{"convert", 0, []string{in("keep.demi"), in("back"), "--restore"}},
+		{"convert", 0, []string{model, in("f16.safetensors"), "--dtype", "f16", "--if-exists", "skip"}},
+		{"convert", 0, []string{model, in("f16.safetensors"), "--dtype", "f16", "--if-exists", "skip"}},
+		{"plan", 0, []string{"plan", model, in("x.safetensors"), "--no-scan", "--order", "canonical", "--add-format=false"}},
+		{"plan", 0, []string{sharded, in("x"), "--dry-run", "--preset", "llm", "--dtype", "bf16", "--keep-split"}},
+		{"plan", 0, []string{"plan", in("keep.demi"), in("x.gguf"), "--container-only", "--on-overflow", "keep", "--on-nan", "error"}},
+		{"inspect", 0, []string{"inspect", model}},
+		{"inspect", 0, []string{"inspect", gguf, "--scan"}},
+		{"inspect", 0, []string{"inspect", in("keep.demi"), "--bytes"}},
+		{"inspect", 0, []string{"inspect", sharded}},
+		{"advise", 0, []string{"advise", model, "--target-size", "1kB"}},
+		{"advise", 0, []string{"plan", gguf, in("x.gguf"), "--explain"}},
+		{"verify", 1, []string{"verify", model, in("bf16.safetensors"), "--detail", "--rule", "auto", "--exact"}},
+		{"verify", 0, []string{"verify", model, in("keep.demi")}},
+		{"verify-store", 0, []string{"verify", in("keep.demi")}},
+		{"failure", 2, []string{model}},
+		{"failure", 3, []string{"inspect", broken}},
+		{"failure", 5, []string{model, in("keep.demi")}},
+	} {
+		cmd := demiCommand(t, append([]string{"--json"}, c.args...)...)
+		text, _ := cmd.Output()
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%v: %s", c.args, text)
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		require.NoError(t, err, "%v", c.args)
+		require.NoError(t, schemas[c.schema].Validate(document), "%s: %v", c.schema, c.args)
+
+		document.(map[string]any)["version"] = "2"
+		require.Error(t, schemas[c.schema].Validate(document), "a schema that takes anything says nothing")
+	}
+}
+
+// TestSchemaOfValues: what is not finite has a place in the schema, too.
+func TestSchemaOfValues(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "nan.safetensors")
+	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
+	file := append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...)
+	file = append(file, 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xff) // NaN, -Inf
+	require.NoError(t, os.WriteFile(name, file, 0o666))
+	cmd := demiCommand(t, "inspect", "--scan", "--json", name)
+	text, _ := cmd.Output()
+	require.Equal(t, 1, cmd.ProcessState.ExitCode())
+	require.Contains(t, string(text), `"-Inf"`)
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.NoError(t, closedSchemas(t)["inspect"].Validate(document))
 }
