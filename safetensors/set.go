@@ -83,15 +83,32 @@ func (s *Set) open(c *shardset.Choice, opts *Options) error {
 	return sets.Compare(c.Index, s.index.Files, s, nil)
 }
 
+// metaWarnings is how many warnings of metadata a set may give: a header has room
+// for millions of keys.
+const metaWarnings = 100
+
 // compareMeta warns of metadata that the files do not agree on.
 func (s *Set) compareMeta() {
-	first := s.Meta()
+	if len(s.files) < 2 {
+		return
+	}
+	first, differ := make(map[string]any), 0
+	for _, e := range s.Meta() {
+		first[e.Key] = e.Value
+	}
 	for _, f := range s.files {
 		for _, e := range f.Meta() {
-			if v, _ := first.Get(e.Key); v != e.Value {
+			v := first[e.Key]
+			if v == e.Value {
+				continue
+			}
+			if differ++; differ <= metaWarnings {
 				s.warnings = append(s.warnings, fmt.Sprintf("%s: metadata %q is %.100q, and %.100q in an earlier file, which counts", f.name, e.Key, e.Value, v))
 			}
 		}
+	}
+	if differ > metaWarnings {
+		s.warnings = append(s.warnings, fmt.Sprintf("%d more values of metadata differ between the files; the first counts", differ-metaWarnings))
 	}
 }
 

@@ -321,3 +321,24 @@ func TestShardsDisagree(t *testing.T) {
 		third + `: metadata "step" is "2", and "1" in an earlier file, which counts`,
 	}, s.Warnings())
 }
+
+// TestShardsDisagreeOften: a header may have millions of keys, a set has few
+// warnings.
+func TestShardsDisagreeOften(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 2 {
+		var meta tensor.Metadata
+		for k := range 30_000 {
+			meta = append(meta, tensor.Entry{Key: fmt.Sprint("key ", k), Value: fmt.Sprint(i)})
+		}
+		sink := safetensors.Create(safetensors.ShardName(filepath.Join(dir, "model"), i+1, 2), nil)
+		require.NoError(t, sink.Begin([]tensor.Info{info(fmt.Sprint("t", i), tensor.U8, 1)}, meta))
+		require.NoError(t, sink.Write(0, 0, []byte{1}))
+		require.NoError(t, sink.Finish(nil))
+	}
+	s, err := safetensors.OpenSet(dir, nil)
+	require.NoError(t, err)
+	defer s.Close()
+	require.Len(t, s.Warnings(), 101)
+	require.Equal(t, "29900 more values of metadata differ between the files; the first counts", s.Warnings()[100])
+}
