@@ -47,6 +47,16 @@ func putFloats(p []byte, values []float32, skip int) (n int) {
 // A blockDecoder decodes blocks of a ggml type.
 type blockDecoder struct{ tensor.Foreign }
 
+// newBlockDecoder returns the decoder of a type, whose blocks a store describes
+// itself: they must be those that the type has.
+func newBlockDecoder(t tensor.Foreign) (decoder, error) {
+	known, _ := gguf.TypeByName(t.Name)
+	if t.BlockElems != known.BlockElems || t.BlockBytes != known.BlockBytes {
+		return nil, fmt.Errorf("%w: %s in blocks of %d elements and %d bytes, it has %d in %d", tensor.ErrFormat, t.Name, t.BlockElems, t.BlockBytes, known.BlockElems, known.BlockBytes)
+	}
+	return &blockDecoder{known}, nil
+}
+
 func (d *blockDecoder) decode(src tensor.Source, i int, dst []float32, first int64, w *scratch) error {
 	elems := d.BlockElems
 	from, to := first/elems, (first+int64(len(dst))+elems-1)/elems

@@ -203,7 +203,7 @@ func newMatcher(src tensor.Source) *matcher {
 // decoder returns how a tensor is decoded, nil for one that is not to be.
 func (m *matcher) decoder(in tensor.Info, o Options) (decoder, error) {
 	if in.DType == tensor.Opaque && gguf.CanDequantize(in.Foreign.Name) {
-		return &blockDecoder{in.Foreign}, nil
+		return newBlockDecoder(in.Foreign)
 	}
 	table := values[in.DType]
 	if table == nil || m.isScale(in.Name) {

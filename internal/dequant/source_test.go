@@ -119,3 +119,25 @@ func TestReadAt(t *testing.T) {
 		}
 	}
 }
+
+// A store says itself how large the blocks of a type are, and may lie.
+func TestForeignBlocks(t *testing.T) {
+	for _, block := range [][2]int64{{0, 0}, {32, 0}, {0, 34}, {1 << 40, 34}, {64, 34}, {32, 18}} {
+		lie := tensor.Info{Name: "w", DType: tensor.Opaque, Foreign: tensor.Foreign{Name: "Q8_0", ID: 8, BlockElems: block[0], BlockBytes: block[1]},
+			Shape: []int64{max(block[0], 32)}, Size: max(block[1], 34)}
+		_, err := dequant.New(zeros{lie}, dequant.Options{})
+		require.ErrorIs(t, err, tensor.ErrFormat, "%v", block)
+	}
+	s, err := dequant.New(zeros{{Name: "w", DType: tensor.Opaque, Foreign: tensor.Foreign{Name: "Q8_0", BlockElems: 32, BlockBytes: 34}, Shape: []int64{32}, Size: 34}}, dequant.Options{})
+	require.NoError(t, err)
+	require.Equal(t, make([]byte, 128), read(t, s)["w"])
+}
+
+// zeros has tensors of zeros.
+type zeros []tensor.Info
+
+func (s zeros) Tensors() []tensor.Info    { return s }
+func (s zeros) Data(i int) io.ReaderAt    { return bytes.NewReader(make([]byte, s[i].Size)) }
+func (s zeros) Meta() tensor.Metadata     { return nil }
+func (s zeros) Place(int) (string, int64) { return "memory", 0 }
+func (s zeros) Close() error              { return nil }
