@@ -170,3 +170,14 @@ func TestAdviceIsTheSameForAnyWorkers(t *testing.T) {
 	require.ErrorIs(t, err, tensor.ErrTruncated)
 	require.Empty(t, advised(t, new(mem).checkpoint(), demi.Options{}, nil).Tensors)
 }
+
+// TestAdviceBeyondFloat64: squares of the values are not finite in float64, and
+// the document is JSON all the same.
+func TestAdviceBeyondFloat64(t *testing.T) {
+	a := advised(t, new(mem).f64("w", 1e300, -1e300, 1).checkpoint(), demi.Options{Overflow: demi.OverflowSaturate}, nil)
+	for _, x := range a.Tensors[0].Trials {
+		require.Nil(t, x.RelErr, "%s", x.Type)
+	}
+	_, err := json.Marshal(a)
+	require.NoError(t, err)
+}

@@ -112,7 +112,7 @@ func (t *scanTile) trialsOf(in tensor.Info, types []tensor.DType, o Options) (li
 			}
 		}
 		x.Figures = verify.NewFigures(&x.Stats)
-		if e := relativeError(&x.Stats); !math.IsInf(e, 0) {
+		if e := relativeError(&x.Stats); !math.IsInf(e, 0) && !math.IsNaN(e) {
 			x.RelErr = &e
 		}
 		list = append(list, x)
