@@ -38,6 +38,28 @@ func unindent(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// TestPackagesAreListed: the architecture names every package, and no other.
+func TestPackagesAreListed(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	require.NoError(t, err)
+	_, packages, ok := strings.Cut(string(text), "## Packages")
+	require.True(t, ok)
+	packages, _, ok = strings.Cut(packages, "## ")
+	require.True(t, ok)
+	for name := range mayImport {
+		if name == "" {
+			name = "demi"
+		}
+		if !strings.HasPrefix(name, "examples/") {
+			require.Contains(t, packages, "`"+name+"`", "a package is not listed")
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(packages, -1) {
+		_, known := mayImport[m[1]]
+		require.True(t, known || m[1] == "demi", "there is no package %q", m[1])
+	}
+}
+
 // TestDocumentsLink: what the documents link to in this repository is there.
 func TestDocumentsLink(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
