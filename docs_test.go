@@ -64,7 +64,7 @@ func TestPackagesAreListed(t *testing.T) {
 func TestDocumentsLink(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
 	links := 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "format/*.md", "codec/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md", "interop/*.md", "format/*.md", "codec/*.md"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range files {
@@ -81,4 +81,18 @@ func TestDocumentsLink(t *testing.T) {
 		}
 	}
 	require.NotZero(t, links)
+}
+
+// TestChanges: each file of a change says in its first line of what kind it is,
+// and has a text.
+func TestChanges(t *testing.T) {
+	files, err := filepath.Glob("docs/changes/*/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	form := regexp.MustCompile(`^# (added|changed|fixed|removed|security): \S.*\n\n\S`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Regexp(t, form, string(text), file)
+	}
 }
