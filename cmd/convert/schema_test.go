@@ -96,6 +96,8 @@ func TestSchemas(t *testing.T) {
 	gguf := filepath.Join("../../testdata/charlm", "model.gguf")
 	sharded := filepath.Join("../../testdata/charlm", "sharded")
 	broken := filepath.Join("../../testdata/safetensors", "bad_overlap.safetensors")
+	require.NoError(t, os.CopyFS(in("unindexed"), os.DirFS(sharded)))
+	require.NoError(t, os.Remove(in("unindexed/model.safetensors.index.json")))
 	for _, c := range []struct {
 		schema string
 		code   int
@@ -120,6 +122,10 @@ func TestSchemas(t *testing.T) {
 		{"verify", 1, []string{"verify", model, in("bf16.safetensors"), "--detail", "--rule", "auto", "--exact"}},
 		{"verify", 0, []string{"verify", model, in("keep.demi")}},
 		{"verify-store", 0, []string{"verify", in("keep.demi")}},
+		{"doctor", 0, []string{"doctor", sharded}},
+		{"doctor", 1, []string{"doctor", broken}},
+		{"doctor", 1, []string{"doctor", in("unindexed")}},
+		{"doctor", 0, []string{"doctor", "--fix", in("unindexed")}},
 		{"failure", 2, []string{model}},
 		{"failure", 3, []string{"inspect", broken}},
 		{"failure", 5, []string{model, in("keep.demi")}},
