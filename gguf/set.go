@@ -216,8 +216,12 @@ func (s *Set) differing(f *File) (keys []string) {
 	if f == s.files[0] {
 		return nil
 	}
+	first := make(map[string]any, len(s.meta))
+	for _, e := range s.meta {
+		first[e.Key] = e.Value
+	}
 	for _, e := range withoutSplit(f.meta) {
-		if v, _ := s.meta.Get(e.Key); !sameValue(v, e.Value) {
+		if !sameValue(first[e.Key], e.Value) {
 			keys = append(keys, quote(e.Key))
 		}
 	}
