@@ -93,7 +93,7 @@ func (f *companionFinder) look(dir string) error {
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
-		from := f.c.tree.Join(f.root, filepath.FromSlash(name))
+		from := f.c.tree.Join(f.root, name)
 		info, err := f.c.tree.Stat(from)
 		switch {
 		case f.c.has(from) || strings.HasPrefix(e.Name(), "."):
