@@ -71,6 +71,9 @@ type checkedFile struct {
 
 // check verifies a store.
 func (a *app) check(ctx context.Context, path string) error {
+	if how, err := demi.ParseDequantize(a.dequant); err != nil || how != demi.DequantizeNone {
+		return usagef("--dequantize is for a comparison, of REF and GOT: a store is held against its bytes")
+	}
 	workers, err := a.checkWorkers()
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func (a *app) check(ctx context.Context, path string) error {
 	if c.Format() != demi.Demi {
 		return usagef("%s is %s, which has nothing to be held against: name a second checkpoint", shown(path), c.Format())
 	}
-	list, closeAll, err := stores(c)
+	list, closeAll, err := stores(c, demi.IsURL(path))
 	if err != nil {
 		return err
 	}
@@ -128,9 +131,12 @@ func (a *app) checkWorkers() (int, error) {
 
 // stores returns the sets that a store consists of: those of a pipeline, one for
 // each directory, are opened once more.
-func stores(c *demi.Checkpoint) (sets []*format.Set, closeAll func(), err error) {
+func stores(c *demi.Checkpoint, remote bool) (sets []*format.Set, closeAll func(), err error) {
 	if set, ok := c.Source().(*format.Set); ok {
 		return []*format.Set{set}, func() {}, nil
+	}
+	if remote {
+		return nil, nil, usagef("the stores of a pipeline behind a URL are verified one by one: name one of them")
 	}
 	closeAll = func() {
 		for _, s := range sets {

@@ -76,7 +76,7 @@ func (a *app) printVerdict(c *comparison, v *verdict) {
 		a.print(fmt.Sprintf("problem: %s: %s\n", printable(p.Tensor), printable(p.Text)))
 	}
 	for _, p := range v.Allowed {
-		a.print(fmt.Sprintf("allowed: %s: %s\n", printable(p.Tensor), p.Text))
+		a.print(fmt.Sprintf("allowed: %s: %s\n", printable(p.Tensor), printable(p.Text)))
 	}
 	if v.Stored > 0 {
 		a.print(fmt.Sprintf("stored figures: those of %s were compared\n", english.Plural(v.Stored, "tensor", "")))
