@@ -348,7 +348,11 @@ func restoreFile(ctx context.Context, path string, h *store.SourceHeader, src te
 }
 
 func restoreDir(ctx context.Context, path string, list []store.SourceHeader, src tensor.Source) (paths []string, err error) {
-	dir, err := atomicfile.CreateDir(path)
+	create, name, inside := atomicfile.CreateDir, path, atomicfile.Mounted(path)
+	if inside {
+		create, name = atomicfile.CreateFiles, atomicfile.Inside(path)
+	}
+	dir, err := create(name)
 	if err != nil {
 		return nil, err
 	}
@@ -359,7 +363,9 @@ func restoreDir(ctx context.Context, path string, list []store.SourceHeader, src
 	if err := dir.Note([]byte("restore")); err != nil {
 		return nil, err
 	}
+	var names []string
 	for i := range list {
+		names = append(names, list[i].Name)
 		to := dir.Path(list[i].Name)
 		if err := atomicfile.MkdirAll(filepath.Dir(to)); err != nil {
 			return nil, err
@@ -369,7 +375,13 @@ func restoreDir(ctx context.Context, path string, list []store.SourceHeader, src
 		}
 		paths = append(paths, filepath.Join(path, list[i].Name))
 	}
-	return paths, dir.Commit()
+	if !inside {
+		return paths, dir.Commit()
+	}
+	if entries, err := foreign(path); err != nil || len(entries) > 0 {
+		return nil, errors.Join(err, exists(path, "the directory is not empty"))
+	}
+	return paths, dir.Merge(names, nil)
 }
 
 // cancelled is a writer that fails when its context has ended.

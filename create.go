@@ -389,9 +389,9 @@ func checkDir(dir string, replace bool) error {
 	if FormatOf(dir) != "" {
 		return fmt.Errorf("%w: %s is a directory", ErrOutput, dir)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) == 0 {
-		return err
+	entries, err := foreign(dir)
+	if err != nil || len(entries) == 0 || atomicfile.Left(atomicfile.Inside(dir)) {
+		return err // a journal says what is what
 	}
 	if !replace {
 		return exists(dir, "the directory is not empty")
@@ -401,4 +401,11 @@ func checkDir(dir string, replace bool) error {
 	}
 	_, err = owned(dir)
 	return err
+}
+
+// foreign returns what is in a directory but for the staging directory and the
+// journal of an output of its own.
+func foreign(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return atomicfile.IsStaging(dir, e.Name()) }), err
 }

@@ -29,6 +29,7 @@ type dirSink struct {
 	key        string
 
 	dir     *atomicfile.Dir
+	inside  bool // the staging directory is in that of the output
 	files   []tensor.SetFile
 	kept    []bool
 	current int  // the file whose tensors are being completed
@@ -68,11 +69,15 @@ func (s *dirSink) start(infos []tensor.Info, meta tensor.Metadata) (err error) {
 	if s.key, err = s.plan.key(s.source, &s.options); err != nil {
 		return err
 	}
-	create := atomicfile.CreateDir
-	if s.beside() {
-		create = atomicfile.CreateFiles
+	switch s.inside = !s.beside() && atomicfile.Mounted(s.path); {
+	case s.inside:
+		s.dir, err = atomicfile.CreateFiles(atomicfile.Inside(s.path))
+	case s.beside():
+		s.dir, err = atomicfile.CreateFiles(s.path)
+	default:
+		s.dir, err = atomicfile.CreateDir(s.path)
 	}
-	if s.dir, err = create(s.path); err != nil {
+	if err != nil {
 		return err
 	}
 	s.SetSink = s.plan.createSet(s.dir.Path(""), s.stem(), s.source, &s.options)
@@ -236,11 +241,11 @@ func (s *dirSink) publish() error {
 		return err
 	}
 	if !s.beside() {
-		entries, err := os.ReadDir(s.path)
-		if err != nil || len(entries) == 0 {
+		entries, err := foreign(s.path)
+		if !s.inside && (err != nil || len(entries) == 0) {
 			return s.dir.Commit()
 		}
-		if s.options.IfExists != Replace {
+		if len(entries) > 0 && s.options.IfExists != Replace && !(s.inside && s.moving) {
 			return exists(s.path, "the directory is not empty")
 		}
 	}

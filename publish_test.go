@@ -206,6 +206,53 @@ func TestReplaceGoesOn(t *testing.T) {
 	require.ElementsMatch(t, []string{"dst", "fresh"}, names(t, dir))
 }
 
+// TestMounted: into a directory that is on another volume nothing can be moved
+// from beside it, and a link to a directory is a name that none can take. The
+// output is made inside, and goes on there.
+func TestMounted(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(charlmDir, "sharded")
+	create := &demi.CreateOptions{MaxShard: 200_000}
+	whole, dst, volume := filepath.Join(dir, "whole"), filepath.Join(dir, "dst"), filepath.Join(dir, "volume")
+	_, err := convertFile(t, src, whole, toBF16, create)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(volume, 0o777))
+	require.NoError(t, os.Symlink("volume", dst))
+
+	c := open(t, src)
+	p, err := demi.NewPlan(c, toBF16)
+	require.NoError(t, err)
+	sink, err := demi.Create(dst, p, c, create)
+	require.NoError(t, err)
+	_, err = demi.Convert(t.Context(), c, demi.Dying(sink), p, nil)
+	require.ErrorIs(t, err, demi.ErrDied)
+	require.ElementsMatch(t, []string{".dst.journal", ".dst.partial"}, names(t, volume))
+	_, err = convertFile(t, src, dst, toBF16, create)
+	require.NoError(t, err)
+	require.Equal(t, hashes(t, whole), hashes(t, volume))
+
+	_, err = convertFile(t, src, dst, toBF16, create)
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.NoError(t, os.WriteFile(filepath.Join(volume, "NOTES"), []byte("mine"), 0o666))
+	_, err = convertFile(t, src, dst, toBF16, &demi.CreateOptions{IfExists: demi.Replace, MaxShard: 300_000})
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(volume, "NOTES"))
+	mustVerify(t, whole, volume)
+
+	require.NoError(t, os.RemoveAll(volume))
+	require.NoError(t, os.Mkdir(volume, 0o777))
+	store := filepath.Join(dir, "s.demi")
+	_, err = convertFile(t, src, store, demi.Options{Target: demi.Keep, Format: demi.Demi}, nil)
+	require.NoError(t, err)
+	paths, err := demi.Restore(t.Context(), open(t, store), dst, nil)
+	require.NoError(t, err)
+	require.Len(t, names(t, volume), len(paths))
+	for _, path := range paths {
+		requireSameFile(t, filepath.Join(src, filepath.Base(path)), path)
+	}
+	require.ElementsMatch(t, []string{"dst", "s.demi", "volume", "whole"}, names(t, dir))
+}
+
 // TestNothingStays: what a process has left that was killed when its output had
 // its name goes at the next run, whatever becomes of that.
 func TestNothingStays(t *testing.T) {

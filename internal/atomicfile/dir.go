@@ -37,6 +37,45 @@ func CreateFiles(name string) (*Dir, error) {
 	return createDir(name, filepath.Dir(filepath.Clean(name)))
 }
 
+// Inside is the name for CreateFiles whose staging directory and journal lie in
+// the directory dir itself.
+func Inside(dir string) string {
+	dir = filepath.Clean(dir)
+	return filepath.Join(dir, filepath.Base(dir))
+}
+
+// IsStaging reports whether an entry of the directory dir is what CreateFiles
+// makes for Inside(dir).
+func IsStaging(dir, entry string) bool {
+	name := Inside(dir)
+	return entry == filepath.Base(beside(name, ".partial")) || entry == filepath.Base(beside(name, ".journal"))
+}
+
+// Mounted reports whether dir is a directory into which files cannot be moved
+// from beside it: it is a mount point, such as a volume of a container, or a
+// symbolic link, or nothing can be written beside it.
+func Mounted(dir string) bool {
+	dir = filepath.Clean(dir)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return false
+	}
+	if info, err := os.Lstat(dir); err != nil || info.Mode()&fs.ModeSymlink != 0 {
+		return err == nil
+	}
+	probe, err := os.CreateTemp(filepath.Dir(dir), ".demi-probe-*")
+	if err != nil {
+		return true
+	}
+	probe.Close()
+	moved := filepath.Join(dir, filepath.Base(probe.Name()))
+	if err := os.Rename(probe.Name(), moved); err != nil {
+		os.Remove(probe.Name())
+		return true
+	}
+	os.Remove(moved)
+	return false
+}
+
 func createDir(name, into string) (*Dir, error) {
 	name = filepath.Clean(name)
 	d := &Dir{name: name, into: into, stage: beside(name, ".partial")}
