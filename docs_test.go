@@ -1,7 +1,6 @@
 package demi_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -58,29 +57,6 @@ func TestPackagesAreListed(t *testing.T) {
 		_, known := mayImport[m[1]]
 		require.True(t, known || m[1] == "demi", "there is no package %q", m[1])
 	}
-}
-
-// TestDocumentsLink: what the documents link to in this repository is there.
-func TestDocumentsLink(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
-	links := 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md", "interop/*.md", "format/*.md", "codec/*.md"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-				if strings.Contains(m[1], "://") {
-					continue
-				}
-				links++
-				_, err := fs.Stat(os.DirFS("."), filepath.ToSlash(filepath.Join(filepath.Dir(file), m[1])))
-				require.NoError(t, err, "%s links to %s", file, m[1])
-			}
-		}
-	}
-	require.NotZero(t, links)
 }
 
 // TestChanges: each file of a change says in its first line of what kind it is,

@@ -42,14 +42,17 @@ func newRoot(a *app) *cobra.Command {
 	c := convertCommand(a)
 	c.Use = "demi SRC DST"
 	c.Short = "Make model weights half their size, and know what it costs"
-	c.Long = `demi reads a checkpoint (safetensors, PyTorch or GGUF: a file, a shard, an index
-or a directory), converts its floating-point tensors to BF16, F16, F32 or F64, writes
-it again, and reports what that cost.
+	c.Version = program()
+	c.SetVersionTemplate("{{.Version}}\n")
+	c.Long = `demi reads a checkpoint (safetensors, PyTorch, GGUF or .demi: a file, a shard, an
+index, a directory, or the URL of one), converts its floating-point tensors to
+BF16, F16, F32 or F64, writes it again, and reports what that cost.
 
 By default (--dtype exact) a tensor is narrowed only if every value comes back
 to the bit when it is widened again.`
 	c.Example = `  demi model.safetensors model-bf16.safetensors --dtype bf16
   demi ./llama ./llama-f16 --dtype f16 --round nearest-even -v
+  demi advise model.safetensors
   demi inspect model.gguf
   demi verify model.safetensors model-bf16.safetensors`
 	c.SilenceUsage, c.SilenceErrors = true, true
@@ -60,6 +63,7 @@ to the bit when it is widened again.`
 	c.SuggestionsMinimumDistance = near
 	c.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.start(cmd.Flags()) }
 	a.addFlags(c)
+	c.Flags().Bool("version", false, "print the version") // as cobra knows it, in our words
 
 	explicit := convertCommand(a)
 	explicit.Use = "convert SRC DST"

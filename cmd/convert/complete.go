@@ -31,6 +31,7 @@ func flagValues() map[string][]string {
 		"on-nan":      {"keep", "error"},
 		"subnormals":  {"keep", "flush"},
 		"order":       {"aligned", "canonical"},
+		"rule":        {"auto"},
 		"level":       codec.Levels(),
 		"preset":      presets,
 		"by":          verify.Bys(),

@@ -6,7 +6,7 @@
 //
 // and see "demi --help". Exit codes: 0 ok, 1 a stated limit was violated,
 // 2 wrong usage, 3 bad input, 4 I/O error, 5 the destination exists, 70
-// internal error, 130 and 143 interrupted.
+// internal error, 129, 130 and 143 stopped by a signal.
 package main
 
 import (

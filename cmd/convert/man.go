@@ -56,7 +56,7 @@ func manPage(c *cobra.Command) string {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(c.Example))
 	}
 	b.WriteString(".SH EXIT STATUS\n0 ok, 1 a stated limit was violated, 2 wrong usage, 3 bad input, 4 I/O error, " +
-		"5 the destination exists, 70 internal error, 130 and 143 interrupted\n")
+		"5 the destination exists, 70 internal error, 129, 130 and 143 stopped by a signal\n")
 	return b.String()
 }
 
