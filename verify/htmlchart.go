@@ -238,7 +238,7 @@ func (c *layerDrawing) title(s *slot, part string, g *Group) string {
 	if g.Stats.Changed == 0 {
 		return text + ", exact"
 	}
-	text += fmt.Sprintf(", SNR %s dB, RMS error %s, largest %s in %s", Decibel(g.Stats.SNR()), Short(g.Stats.RMSE()), Short(g.Stats.MaxAbs), visible(g.Largest))
+	text += fmt.Sprintf(", %s, RMS error %s, largest %s in %s", SNRText(g.Stats.SNR()), Short(g.Stats.RMSE()), Short(g.Stats.MaxAbs), visible(g.Largest))
 	if r := rangeText(&g.Stats); r != "" {
 		text += "; " + r
 	}

@@ -78,8 +78,8 @@ func WriteMarkdown(w io.Writer, records []tensor.Record, problems []Problem) err
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d |\n", mdText(t.From), mdText(t.To), t.Tensors, t.BytesIn, t.BytesOut)
 	}
 	if st := &s.Stats; s.Measured > 0 {
-		fmt.Fprintf(&b, "\n%d of %d values changed (%s); SNR %s dB, RMS error %s, largest error %s; %d overflowed, %d became zero.\n",
-			st.Changed, st.Count, Percent(st.Changed, st.Count), Decibel(st.SNR()), Short(st.RMSE()), Short(st.MaxAbs), st.Overflowed, st.Flushed)
+		fmt.Fprintf(&b, "\n%d of %d values changed (%s); %s, RMS error %s, largest error %s; %d overflowed, %d became zero.\n",
+			st.Changed, st.Count, Percent(st.Changed, st.Count), SNRText(st.SNR()), Short(st.RMSE()), Short(st.MaxAbs), st.Overflowed, st.Flushed)
 	}
 	for _, p := range problems {
 		fmt.Fprintf(&b, "\nProblem: %s: %s\n", mdText(p.Tensor), mdText(p.Text))

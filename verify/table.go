@@ -220,3 +220,12 @@ func Decibel(db float64) string {
 	}
 	return fmt.Sprintf("%.1f", db)
 }
+
+// SNRText returns a signal-to-noise ratio for a sentence: "SNR 55.7 dB", or
+// "SNR exact".
+func SNRText(db float64) string {
+	if math.IsInf(db, 1) {
+		return "SNR exact"
+	}
+	return "SNR " + Decibel(db) + " dB"
+}

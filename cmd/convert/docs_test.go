@@ -17,7 +17,7 @@ import (
 var flagName = regexp.MustCompile("`(?:-[a-z], )?--([a-z][a-z-]*)")
 
 // documented returns the flags that a page of docs explains: in the first
-// column of a table, or in a paragraph that lists them.
+// column of a table, in a paragraph that lists them, or in the lines of usage.
 func documented(t *testing.T, page string) map[string]bool {
 	text, err := os.ReadFile(filepath.Join("../../docs", page))
 	require.NoError(t, err)
@@ -26,6 +26,8 @@ func documented(t *testing.T, page string) map[string]bool {
 		switch {
 		case strings.HasPrefix(line, "| `"):
 			line, _, _ = strings.Cut(line[2:], " | ")
+		case strings.HasPrefix(line, "    demi "):
+			line = strings.ReplaceAll(line, " --", "`--")
 		case !strings.HasPrefix(line, "Flags"):
 			continue
 		}
@@ -54,20 +56,23 @@ func helpFlags(c *cobra.Command) map[string]bool {
 // explain flags: none is missing here or there.
 func TestFlagsAreDocumented(t *testing.T) {
 	root := newRoot(&app{stdout: io.Discard, stderr: io.Discard})
-	cli, ofVerify := documented(t, "cli.md"), documented(t, "verify.md")
+	cli := documented(t, "cli.md")
+	own := map[string]map[string]bool{"verify": documented(t, "verify.md"), "doctor": documented(t, "doctor.md")}
 	known := map[string]bool{}
 	for _, c := range append(root.Commands(), root) {
 		for name := range helpFlags(c) {
 			known[name] = true
-			assert.True(t, cli[name] || c.Name() == "verify" && ofVerify[name], "%s --%s is not in docs", c.CommandPath(), name)
+			assert.True(t, cli[name] || own[c.Name()][name], "%s --%s is not in docs", c.CommandPath(), name)
 		}
 	}
 	for name := range cli {
 		assert.True(t, known[name], "docs/cli.md explains --%s, which there is not", name)
 	}
-	verify, _, err := root.Find([]string{"verify"})
-	require.NoError(t, err)
-	for name := range ofVerify {
-		assert.True(t, helpFlags(verify)[name], "docs/verify.md explains --%s, which verify does not have", name)
+	for command, page := range own {
+		c, _, err := root.Find([]string{command})
+		require.NoError(t, err)
+		for name := range page {
+			assert.True(t, helpFlags(c)[name], "docs/%s.md explains --%s, which %s does not have", command, name, command)
+		}
 	}
 }

@@ -268,18 +268,35 @@ func (a *app) printSummary(s *verify.Summary, records []tensor.Record) {
 		a.print(fmt.Sprintf("cost: none, all %s values come back to the bit\n", comma(st.Count)))
 		return
 	}
-	a.print(fmt.Sprintf("cost: %s of %s values changed, SNR %s dB, RMS error %s, largest %s\n", verify.Percent(st.Changed, st.Count), comma(st.Count),
-		verify.Decibel(st.SNR()), verify.Short(st.RMSE()), verify.Short(st.MaxAbs)))
+	a.print(fmt.Sprintf("cost: %s of %s values changed, %s, RMS error %s, largest %s\n", verify.Percent(st.Changed, st.Count), comma(st.Count),
+		verify.SNRText(st.SNR()), verify.Short(st.RMSE()), verify.Short(st.MaxAbs)))
 	a.print(fmt.Sprintf("range: %s overflowed, %s became zero, %s became subnormal; %s NaN, %s Inf\n",
 		comma(st.Overflowed), comma(st.Flushed), comma(st.Subnormal), comma(st.NaNOut), comma(st.InfOut)))
 	for _, r := range verify.Worst(records, 3) {
-		if r.Stats.MaxIndex < 0 {
-			a.print(fmt.Sprintf("worst: %s: %s values that are not finite, or their signs, changed\n", cutMiddle(printable(r.Name), 60), comma(r.Stats.Changed)))
-			continue
-		}
-		a.print(fmt.Sprintf("worst: %s: SNR %s dB, error %s at [%d]: %s became %s\n", cutMiddle(printable(r.Name), 60), verify.Decibel(r.Stats.SNR()),
-			verify.Short(r.Stats.MaxAbs), r.Stats.MaxIndex, verify.Exact(r.Stats.MaxRef), verify.Exact(r.Stats.MaxGot)))
+		a.print(fmt.Sprintf("worst: %s: %s\n", cutMiddle(printable(r.Name), 60), harm(r.Stats)))
 	}
+}
+
+// harm says what a tensor lost: first what left the range, which no error of
+// finite values shows.
+func harm(st *tensor.Stats) string {
+	var parts []string
+	for _, c := range []struct {
+		n    int64
+		what string
+	}{{st.NaNLost, "NaN lost"}, {st.NaNMade, "became NaN"}, {st.Overflowed, "overflowed"}} {
+		if c.n > 0 {
+			parts = append(parts, comma(c.n)+" "+c.what)
+		}
+	}
+	switch {
+	case st.MaxIndex >= 0:
+		parts = append(parts, fmt.Sprintf("%s, error %s at [%d]: %s became %s", verify.SNRText(st.SNR()),
+			verify.Short(st.MaxAbs), st.MaxIndex, verify.Exact(st.MaxRef), verify.Exact(st.MaxGot)))
+	case len(parts) == 0:
+		parts = append(parts, comma(st.Changed)+" values that are not finite, or their signs, changed")
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {
