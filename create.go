@@ -99,7 +99,7 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if err := p.checkFormat(o); err != nil {
 		return nil, err
 	}
-	if FormatOf(path) == "" || o.MaxShard > 0 || p.Options.KeepSplit {
+	if p.makesSet(path, o) {
 		var companions []companion
 		var err error
 		if FormatOf(path) == "" {
@@ -115,6 +115,26 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 		}), path, c, o)
 	}
 	return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink { return p.createFile(path, o) }), path, c, o)
+}
+
+// makesSet tells whether the output at path is a set of files, which may have
+// one.
+func (p *Plan) makesSet(path string, o *CreateOptions) bool {
+	return FormatOf(path) == "" || o.MaxShard > 0 || p.Options.KeepSplit
+}
+
+// Files returns the files of tensors that an output of the plan for c at path
+// would have, with the tensors of each. Undecided tensors count as they are now.
+// It writes nothing.
+func (p *Plan) Files(path string, c *Checkpoint, o *CreateOptions) ([]tensor.SetFile, error) {
+	if o == nil {
+		o = &CreateOptions{}
+	}
+	if !p.makesSet(path, o) {
+		return []tensor.SetFile{{Name: filepath.Base(path), To: len(p.Tensors)}}, nil
+	}
+	s := &dirSink{path: path, source: c}
+	return p.createSet(s.target(), s.stem(), c, o).Files(p.Infos(), p.Meta)
 }
 
 func (p *Plan) createFile(path string, o *CreateOptions) tensor.Sink {

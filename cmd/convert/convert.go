@@ -310,7 +310,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 		return outputHint(err, src, dst)
 	}
 	if unscanned(cmd.Flags()) {
-		return a.reportPlan(c, p)
+		return a.reportPlan(c, p, j)
 	}
 	if j.source, err = c.Identity(); err != nil {
 		return err
@@ -322,7 +322,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	}
 	if f.dryRun {
 		j.meter.stop()
-		return a.reportPlan(c, p)
+		return a.reportPlan(c, p, j)
 	}
 	records, err := demi.Convert(cmd.Context(), c, sink, p, &j.run)
 	if err != nil {

@@ -85,6 +85,9 @@ func fileHint(e *tensor.FileError) string {
 	if e == nil || isDir(e.File) {
 		return "name the file that is meant; demi inspect FILE says what is in it"
 	}
+	if errors.Is(e, tensor.ErrLimit) {
+		return "files that libraries write and read stay below this limit: compare the file with where it comes from; if it is whole, its writer has to cut it into shards"
+	}
 	if errors.Is(e, tensor.ErrUnsupported) {
 		return "demi inspect SRC says what is in a checkpoint, docs/formats.md what a format can hold"
 	}

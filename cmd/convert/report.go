@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/demi-weights/demi"
@@ -299,7 +301,7 @@ func harm(st *tensor.Stats) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {
+func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan, j *job) error {
 	d, err := p.Document(c)
 	if err != nil {
 		return err
@@ -331,6 +333,28 @@ func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan) error {
 	if d.Least != nil {
 		out = fmt.Sprintf("%s to %s out, %d tensors undecided", formatBytes(*d.Least), formatBytes(*d.Most), p.Undecided())
 	}
-	a.print(fmt.Sprintf("%s in, %s; nothing has been written\n", formatBytes(d.In), out))
+	files, err := plannedFiles(c, p, j)
+	if err != nil {
+		return err
+	}
+	a.print(fmt.Sprintf("%s in, %s%s; nothing has been written\n", formatBytes(d.In), out, files))
 	return a.outErr
+}
+
+// plannedFiles says into how many files a set would be cut, and why; nothing of
+// one file that is no set, or while types are undecided.
+func plannedFiles(c *demi.Checkpoint, p *demi.Plan, j *job) (string, error) {
+	limit := j.create.MaxShard
+	if j.dst == toStdout || limit < 0 || p.Undecided() > 0 || demi.FormatOf(j.dst) != "" && limit == 0 && !p.Options.KeepSplit {
+		return "", nil
+	}
+	files, err := p.Files(j.dst, c, &j.create)
+	if err != nil {
+		return "", err
+	}
+	why := "--keep-split"
+	if !p.Options.KeepSplit {
+		why = "--max-shard-size " + strings.ReplaceAll(formatBytes(cmp.Or(limit, demi.DefaultMaxShard)), " ", "")
+	}
+	return fmt.Sprintf(" in %s (%s)", english.Plural(len(files), "file", ""), why), nil
 }
