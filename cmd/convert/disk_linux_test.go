@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,15 +114,25 @@ func fullDisks(t *testing.T) map[string]string {
 	return ways
 }
 
-// TestReadOnlyDirectory is the same for a directory in which nothing may be
+// chmodDirs sets the mode of a directory and of those in it.
+func chmodDirs(t *testing.T, dir string, mode fs.FileMode) {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = os.Chmod(path, mode)
+		}
+		return err
+	}))
+}
+
+// TestReadOnlyDirectory is the same for directories in which nothing may be
 // made.
 func TestReadOnlyDirectory(t *testing.T) {
 	for _, x := range outputCases {
 		dir := x.lay(t)
 		want := listing(t, dir)
-		require.NoError(t, os.Chmod(dir, 0o555))
+		chmodDirs(t, dir, 0o555)
 		out, err := outputUnprivileged(demiCommand(t, x.args(t, dir)...))
-		require.NoError(t, os.Chmod(dir, 0o777))
+		chmodDirs(t, dir, 0o777)
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, "%v: %s", x, out)
 		require.Equal(t, classIO.Code, exit.ExitCode(), "%v: %s%s", x, out, exit.Stderr)
