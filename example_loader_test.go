@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/pytorch"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -93,6 +94,29 @@ func ExampleOpenURL() {
 	fmt.Printf("%.4f\n", first)
 	// Output:
 	// [1.3780 1.1749]
+}
+
+// A Checkpoint can be made of any tensor.Source, such as a file of PyTorch, of
+// which nothing is run.
+func ExampleFromSource() {
+	src, err := pytorch.OpenSet("testdata/pytorch/torch-2.6/lightning.ckpt", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := demi.FromSource(src, demi.Safetensors)
+	defer c.Close() // closes src
+	for t := range c.Tensors() {
+		fmt.Println(t.Info().Name, t.Info().DType, t.Info().Shape)
+	}
+	// Output:
+	// state_dict.model.x F32 [4 3]
+	// state_dict.model.y F32 [4]
+	// state_dict.model_ema.x F32 [4 3]
+	// callbacks.ModelCheckpoint{'monitor': None}.best_model_score F32 []
+	// optimizer_states.0.state.0.step F32 []
+	// optimizer_states.0.state.0.exp_avg F32 [4 3]
+	// optimizer_states.0.state.0.exp_avg_sq F32 [4 3]
+	// rng_state U8 [16]
 }
 
 // Mapped, a tensor is a slice of the file. What cannot be had like that, such as
