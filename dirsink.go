@@ -29,16 +29,18 @@ type dirSink struct {
 	key        string
 
 	dir     *atomicfile.Dir
-	inside  bool // the staging directory is in that of the output
+	inside  bool        // the staging directory is in that of the output
+	stopped func() bool // whether the run was told to end; nil before resume
 	files   []tensor.SetFile
 	kept    []bool
 	current int  // the file whose tensors are being completed
 	moving  bool // an earlier run has begun to move files to their places
 	remove  []string
 
-	ending sync.WaitGroup // files that are being finished
-	mu     sync.Mutex     // for what follows
-	err    error          // of one of them
+	ending   sync.WaitGroup // files that are being finished
+	mu       sync.Mutex     // for what follows
+	err      error          // of one of them
+	complete bool           // one is finished and noted
 }
 
 // resume begins the output before Begin, and returns the records of tensors
@@ -48,6 +50,7 @@ func (s *dirSink) resume(ctx context.Context, infos []tensor.Info, meta tensor.M
 	if err != nil {
 		return nil, err
 	}
+	s.stopped = func() bool { return ctx.Err() != nil }
 	notes := decodeNotes(s.dir.Notes())
 	if len(notes) == 0 || s.key == "" || notes[0].Key != s.key {
 		return nil, s.restart()
@@ -212,7 +215,9 @@ func (s *dirSink) finishFile(k int, records []tensor.Record) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.note(&note{File: name, Size: info.Size(), Records: records})
+	err = s.note(&note{File: name, Size: info.Size(), Records: records})
+	s.complete = s.complete || err == nil
+	return err
 }
 
 func (s *dirSink) Finish(records []tensor.Record) error {
@@ -398,12 +403,18 @@ func firstShard(path string) string {
 	return ""
 }
 
+// Abort removes what was written; what was complete when the run was told to
+// end stays for the next one, as if the process had been killed.
 func (s *dirSink) Abort() {
 	s.ending.Wait()
 	if s.SetSink != nil {
 		s.SetSink.Abort()
 	}
-	if s.dir != nil {
+	switch {
+	case s.dir == nil:
+	case s.key != "" && s.stopped != nil && s.stopped() && (s.complete || slices.Contains(s.kept, true)):
+		s.dir.Leave()
+	default:
 		s.dir.Abort()
 	}
 }

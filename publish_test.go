@@ -206,6 +206,68 @@ func TestReplaceGoesOn(t *testing.T) {
 	require.ElementsMatch(t, []string{"dst", "fresh"}, names(t, dir))
 }
 
+// A stopping source ends a run when half of its bytes are read.
+type stopping struct {
+	counting
+	half int64
+	stop context.CancelFunc
+}
+
+func (s *stopping) Data(i int) io.ReaderAt { return stoppingReader{s, s.counting.Data(i)} }
+
+type stoppingReader struct {
+	s *stopping
+	r io.ReaderAt
+}
+
+func (r stoppingReader) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.r.ReadAt(p, off)
+	if r.s.n.Load() > r.s.half {
+		r.s.stop()
+	}
+	return n, err
+}
+
+// TestStopped: a run that a signal ends leaves the shards that are complete, and
+// nothing else, to the next one.
+func TestStopped(t *testing.T) {
+	dir := t.TempDir()
+	src, whole, dst := filepath.Join(charlmDir, "sharded"), filepath.Join(dir, "whole"), filepath.Join(dir, "dst")
+	create := &demi.CreateOptions{MaxShard: 100_000}
+	_, err := convertFile(t, src, whole, toBF16, create)
+	require.NoError(t, err)
+	c := open(t, src)
+	in, _ := totals(c)
+	run := func(ctx context.Context, read tensor.Source) error {
+		p, err := demi.NewPlan(c, toBF16)
+		require.NoError(t, err)
+		sink, err := demi.Create(dst, p, c, create)
+		require.NoError(t, err)
+		_, err = demi.Convert(ctx, demi.WithSource(c, read), sink, p, &demi.RunOptions{Workers: 1})
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	require.ErrorIs(t, run(ctx, &stopping{counting{Source: c.Source()}, in / 2, cancel}), context.Canceled)
+	require.NoDirExists(t, dst)
+	staged := names(t, filepath.Join(dir, ".dst.partial"))
+	require.NotEmpty(t, staged)
+	for _, name := range staged {
+		require.Regexp(t, `^model-.*safetensors$`, name)
+	}
+	read := &counting{Source: c.Source()}
+	require.NoError(t, run(t.Context(), read))
+	require.Less(t, read.n.Load(), in)
+	require.Equal(t, hashes(t, whole), hashes(t, dst))
+	require.ElementsMatch(t, []string{"whole", "dst"}, names(t, dir))
+
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel() // before anything is complete
+	dst = filepath.Join(dir, "none")
+	require.ErrorIs(t, run(ctx, c.Source()), context.Canceled)
+	require.ElementsMatch(t, []string{"whole", "dst"}, names(t, dir))
+}
+
 // TestMounted: into a directory that is on another volume nothing can be moved
 // from beside it, and a link to a directory is a name that none can take. The
 // output is made inside, and goes on there.

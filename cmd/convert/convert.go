@@ -284,7 +284,7 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if f.restore {
 		return a.restore(cmd, c, j)
 	}
-	p, err := f.newPlan(c, j.options)
+	p, err := f.newPlan(c, dst, j.options)
 	if err != nil {
 		return planHint(err, j.options, c.Format())
 	}

@@ -144,6 +144,21 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
+// TestWritableVolume: a directory that may be written to gets the output, also
+// where nothing can be made beside it, as with a volume of a container.
+func TestWritableVolume(t *testing.T) {
+	x := outputCase{"sharded", "out", nil, nil}
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "out"), 0o777))
+	require.NoError(t, os.Chmod(dir, 0o555))
+	out, err := outputUnprivileged(demiCommand(t, x.args(t, dir)...))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	require.NoError(t, err, "%s", out)
+	require.FileExists(t, filepath.Join(dir, "out", "model.safetensors"))
+	require.NotContains(t, listing(t, dir), ".partial")
+	require.NotContains(t, listing(t, dir), ".journal")
+}
+
 // outputUnprivileged runs a command for which the permissions of files count,
 // whoever runs the test: root does without its right to ignore them.
 func outputUnprivileged(cmd *exec.Cmd) (out []byte, err error) {

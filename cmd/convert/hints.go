@@ -49,7 +49,7 @@ func hint(err error) string {
 	case is(fs.ErrExist):
 		return "choose another name, or --force to replace it"
 	case is(syscall.ENOSPC):
-		return "make room and run the same command again: files of a set that were complete are kept"
+		return "make room and run the same command again"
 	case is(fs.ErrPermission):
 		return "look at the permissions of the file and of its directory"
 	case is(tensor.ErrLimit) && fileError(err) == nil:

@@ -75,7 +75,7 @@ func (f *convertFlags) checkPlan(set *pflag.FlagSet) error {
 }
 
 // newPlan makes a plan of options, or loads one.
-func (f *convertFlags) newPlan(c *demi.Checkpoint, o demi.Options) (*demi.Plan, error) {
+func (f *convertFlags) newPlan(c *demi.Checkpoint, dst string, o demi.Options) (*demi.Plan, error) {
 	if f.plan == "" {
 		return demi.NewPlan(c, o)
 	}
@@ -87,6 +87,9 @@ func (f *convertFlags) newPlan(c *demi.Checkpoint, o demi.Options) (*demi.Plan, 
 	p, err := demi.LoadPlan(c, file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.plan, err)
+	}
+	if p.Options.KeepSplit && (f.single || f.maxShard != "" || dst == toStdout) {
+		return nil, usagef("%s was made with --keep-split, with which --single-file, --max-shard-size and an output to stdout do not go together", f.plan)
 	}
 	return p, nil
 }
