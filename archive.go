@@ -285,7 +285,7 @@ func Restore(ctx context.Context, c *Checkpoint, path string, o *CreateOptions) 
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w: the store does not have the headers of its source: it was not made with --dtype keep, or from another store", tensor.ErrUnsupported)
+		return nil, fmt.Errorf("%w: the store does not have the headers of its source: it was not made with --dtype keep, or from another store, a URL or dequantised tensors", tensor.ErrUnsupported)
 	}
 	if err := checkRestore(path, list, c, o); err != nil {
 		return nil, err
