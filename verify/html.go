@@ -183,7 +183,7 @@ func gradeOf(s *tensor.Stats) grade {
 	switch {
 	case s.Changed == 0:
 		return exact
-	case s.Overflowed > 0 || s.NaNLost+s.NaNMade > 0 || s.SNR() < badSNR:
+	case s.Overflowed > 0 || s.NaNLost+s.NaNMade > 0 || !(s.SNR() >= badSNR): // also NaN, of sums beyond FP64
 		return bad
 	case s.SNR() < poorSNR || Biased(s) != "":
 		return poor

@@ -79,9 +79,12 @@ func ReadLimits(r io.Reader) ([]Rule, error) {
 
 // Check refuses limits that nothing can meet or that are no numbers.
 func (l *Limits) Check() error {
-	for name, v := range map[string]*float64{"max_abs": l.MaxAbs, "max_rel": l.MaxRel, "max_bias_ulp": l.MaxBiasULP} {
-		if v != nil && !(*v >= 0) {
-			return fmt.Errorf("%s: a limit of %v", name, *v)
+	for _, x := range []struct {
+		name  string
+		value *float64
+	}{{"max_abs", l.MaxAbs}, {"max_rel", l.MaxRel}, {"max_bias_ulp", l.MaxBiasULP}} {
+		if x.value != nil && !(*x.value >= 0) {
+			return fmt.Errorf("%s: a limit of %v", x.name, *x.value)
 		}
 	}
 	if l.MinSNR != nil && math.IsNaN(*l.MinSNR) {

@@ -363,12 +363,15 @@ func (a *app) restore(cmd *cobra.Command, c *demi.Checkpoint, j *job) (err error
 // checkFlags refuses flags that the output format has no use for, which its
 // user may be counting on.
 func checkFlags(set *pflag.FlagSet, f demi.Format) error {
-	for flag, formats := range map[string][]demi.Format{
-		"level": {demi.Demi}, "align": {demi.GGUF, demi.Demi},
-		"order": {demi.Safetensors}, "add-format": {demi.Safetensors},
+	for _, x := range []struct {
+		flag    string
+		formats []demi.Format
+	}{
+		{"level", []demi.Format{demi.Demi}}, {"align", []demi.Format{demi.GGUF, demi.Demi}},
+		{"order", []demi.Format{demi.Safetensors}}, {"add-format", []demi.Format{demi.Safetensors}},
 	} {
-		if set.Changed(flag) && !slices.Contains(formats, f) {
-			return usagef("--%s means nothing for a %s output", flag, f)
+		if set.Changed(x.flag) && !slices.Contains(x.formats, f) {
+			return usagef("--%s means nothing for a %s output", x.flag, f)
 		}
 	}
 	if align, _ := set.GetInt64("align"); f == demi.Demi && align != 0 && (align < format.MinAlign || align > format.MaxAlign) {

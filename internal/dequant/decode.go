@@ -13,6 +13,7 @@ import (
 // A scratch is the memory of one read.
 type scratch struct {
 	p     []byte        // what is decoded
+	to    []float32     // what it becomes
 	of    *floatDecoder // whose scales these are, nil for nobody's
 	from  int64         // the number of the first
 	raw   []byte

@@ -178,11 +178,13 @@ func (r *reader) read(p []byte, off int64) (n int, err error) {
 	part := r.s.parts[r.i]
 	first, skip := off/4, int(off%4)
 	count := min((int64(skip+len(p))+3)/4, step, r.s.infos[r.i].Size/4-first)
-	var values [step]float32
-	if err := part.decode.decode(r.s.under, part.under, values[:count], first, w); err != nil {
+	if w.to == nil {
+		w.to = make([]float32, step)
+	}
+	if err := part.decode.decode(r.s.under, part.under, w.to[:count], first, w); err != nil {
 		return 0, err
 	}
-	return putFloats(p, values[:count], skip), nil
+	return putFloats(p, w.to[:count], skip), nil
 }
 
 // A matcher finds the scales of tensors by their names.

@@ -22,6 +22,10 @@ const siteBlock = 16 << 10
 // siteOpens is how many files a Site opens at one time.
 const siteOpens = 16
 
+// maxNames is how many files that others name are looked for in a directory, at
+// most.
+const maxNames = 10_000
+
 // maxListed is the size up to which Names.Listed gets a file, in bytes.
 const maxListed = 100 << 20
 
@@ -192,6 +196,7 @@ func (s *Site) list(dir string) (entries []fs.DirEntry, err error) {
 		}
 		slices.Sort(names)
 		names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return seen[name] || checkName(name) != nil })
+		names = names[:min(len(names), maxNames)]
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
@@ -255,19 +260,6 @@ func (s *Site) ETag(name string) string {
 		return f.ETag()
 	}
 	return ""
-}
-
-// Stats adds up the counts of all files.
-func (s *Site) Stats() (sum Stats) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.files {
-		if f.file != nil {
-			t := f.file.Stats()
-			sum.Requests, sum.Retries, sum.Bytes = sum.Requests+t.Requests, sum.Retries+t.Retries, sum.Bytes+t.Bytes
-		}
-	}
-	return sum
 }
 
 // Close closes all files; reads that are going on end with fs.ErrClosed. It
