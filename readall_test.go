@@ -121,7 +121,8 @@ func TestReadAllRefuses(t *testing.T) {
 	require.ErrorAs(t, c.ReadAll(t.Context(), alloc, demi.ReadOptions{Workers: 2, Progress: func(int64, int64) { panic("theirs") }}), &caught)
 }
 
-// TestTruncatedWhileReading: a file that becomes shorter while it is open.
+// TestTruncatedWhileReading: a file that becomes shorter while it is open is an
+// error; where files are mapped, the program dies (safetensors#528, vLLM#24469).
 func TestTruncatedWhileReading(t *testing.T) {
 	dir := library(t)
 	for _, name := range []string{"model.safetensors", "sharded/model-00003-of-00003.safetensors", "model.gguf", "raw.demi", "compressed.demi"} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -108,7 +109,7 @@ func (a *app) printAdvice(src string, v *demi.Advice) error {
 		a.print(fmt.Sprintf("and %s more tensors (-v)\n", comma(int64(more))))
 	}
 	s := v.Targets[0].Summary
-	a.print(fmt.Sprintf("\n%s: %d tensors, %s\n\n", printable(shown(src)), s.Tensors, formatBytes(s.BytesIn)))
+	a.print(fmt.Sprintf("\n%s: %s, %s\n\n", printable(shown(src)), english.Plural(s.Tensors, "tensor", ""), formatBytes(s.BytesIn)))
 	a.print(verify.Render(targetTable(v.Targets)))
 	a.print("\n" + wrap(fmt.Sprintf("take --dtype %s: %s", v.Choice.Target, printable(v.Choice.Reason))))
 	a.print(wrap(fmt.Sprintf("one type for all: --dtype %s: %s", v.OneType.Target, printable(v.OneType.Reason))))

@@ -70,6 +70,9 @@ to the bit when it is widened again.`
 	explicit.Short = "The same as demi SRC DST, for a SRC named like a command"
 	c.AddCommand(explicit, planCommand(a), adviseCommand(a), inspectCommand(a), verifyCommand(a), doctorCommand(a))
 	c.AddCommand(manCommand(c))
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault // the first word may be a file, not only a command
+	}
 	completeFlags(c)
 	return c
 }

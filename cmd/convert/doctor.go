@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/demi-weights/demi"
@@ -29,9 +30,9 @@ The exit code is 1 if there are errors or warnings; notes alone do not count.`,
 		Example: `  demi doctor ./model
   demi doctor --fix ./model
   demi doctor --scan --json model-00001-of-00003.safetensors`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("doctor wants DIR or FILE, and as many as you like")
+				return hinted(usagef("%s takes DIR or FILE, as many as you like, and was given none", cmd.CommandPath()), cmd.CommandPath()+" --help has examples")
 			}
 			return nil
 		},
@@ -155,14 +156,14 @@ func (a *app) printExamination(x *examination) error {
 		return a.outErr
 	}
 	s := x.Summary
-	a.print(fmt.Sprintf("%d files, %d tensors, %s bytes: ", s.Files, s.Tensors, comma(s.Bytes)))
+	a.print(fmt.Sprintf("%s, %s, %s bytes: ", english.Plural(s.Files, "file", ""), english.Plural(s.Tensors, "tensor", ""), comma(s.Bytes)))
 	switch {
 	case len(x.Findings) == 0:
 		a.print("nothing is wrong\n")
 	case s.Fixable > 0:
-		a.print(fmt.Sprintf("%d errors, %d warnings, %d notes; --fix can do %d of them\n", s.Errors, s.Warnings, s.Notes, s.Fixable))
+		a.print(fmt.Sprintf("%s, %s, %s; --fix can do %d of them\n", english.Plural(s.Errors, "error", ""), english.Plural(s.Warnings, "warning", ""), english.Plural(s.Notes, "note", ""), s.Fixable))
 	default:
-		a.print(fmt.Sprintf("%d errors, %d warnings, %d notes\n", s.Errors, s.Warnings, s.Notes))
+		a.print(fmt.Sprintf("%s, %s, %s\n", english.Plural(s.Errors, "error", ""), english.Plural(s.Warnings, "warning", ""), english.Plural(s.Notes, "note", "")))
 	}
 	return a.outErr
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -252,7 +253,7 @@ func (a *app) printInspection(in *inspection, scan bool) error {
 	for _, h := range in.Histogram {
 		a.print(fmt.Sprintf("aligned to %d: %d of %d tensors, %s bytes (%s)\n", h.Align, h.Tensors, in.Count, comma(h.Bytes), verify.Percent(h.Bytes, in.Bytes)))
 	}
-	a.print(fmt.Sprintf("%s, %d tensors, %s bytes; on 64-byte boundaries %s, on 4096 %s\n", in.Format, in.Count, comma(in.Bytes),
+	a.print(fmt.Sprintf("%s, %s, %s bytes; on 64-byte boundaries %s, on 4096 %s\n", in.Format, english.Plural(in.Count, "tensor", ""), comma(in.Bytes),
 		verify.Percent(in.Aligned["64"], in.Bytes), verify.Percent(in.Aligned["4096"], in.Bytes)))
 	for _, p := range in.Problems {
 		a.print(fmt.Sprintf("problem: %s: %s\n", printable(p.Tensor), p.Text))

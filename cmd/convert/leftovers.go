@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/demi-weights/demi"
 )
 
@@ -45,7 +47,7 @@ func (a *app) printDropped(list []demi.Dropped) {
 		parts = append(parts, fmt.Sprintf("%d %s %s", sums[c].n, c, formatBytes(sums[c].bytes)))
 	}
 	if n := shown[false]; n > 0 {
-		a.print(fmt.Sprintf("dropped: %d tensors, %s: %s\n", n, formatBytes(total), strings.Join(parts, ", ")))
+		a.print(fmt.Sprintf("dropped: %s, %s: %s\n", english.Plural(n, "tensor", ""), formatBytes(total), strings.Join(parts, ", ")))
 	}
 	if n := shown[true]; n > 0 {
 		a.print(fmt.Sprintf("tied: %d tensors, %s, are aliases in the metadata\n", n, formatBytes(tied)))
@@ -64,7 +66,7 @@ func (a *app) printClasses(list []demi.ClassSum) {
 		return
 	}
 	for _, s := range list {
-		text := fmt.Sprintf("%s: %d tensors, %s", s.Class, s.Tensors, formatBytes(s.Bytes))
+		text := fmt.Sprintf("%s: %s, %s", s.Class, english.Plural(s.Tensors, "tensor", ""), formatBytes(s.Bytes))
 		if s.Drop != "" {
 			text += fmt.Sprintf(" (--drop '%s' leaves them out)", s.Drop)
 		}

@@ -159,7 +159,7 @@ func (a *app) printConversion(d *document, c, out *demi.Checkpoint, j *job) erro
 	if a.verbose || j.table.asked() {
 		a.table(d.records, j.table)
 	}
-	a.print(fmt.Sprintf("%s: %s, %d tensors, %s\n", printable(shown(j.src)), c.Format(), c.Len(), formatBytes(fileBytes(c))))
+	a.print(fmt.Sprintf("%s: %s, %s, %s\n", printable(shown(j.src)), c.Format(), english.Plural(c.Len(), "tensor", ""), formatBytes(fileBytes(c))))
 	if out != nil {
 		a.print(fmt.Sprintf("%s: %s, %s, %s of the original\n", printable(outputOf(j.dst)), out.Format(), formatBytes(fileBytes(out)), verify.Percent(fileBytes(out), fileBytes(c))))
 	}
