@@ -21,7 +21,7 @@ import (
 // value means the defaults.
 type RunOptions struct {
 	// Workers is the number of goroutines that read, convert and write; 0
-	// means twice the processors, at most 8.
+	// means twice the processors, at most 8; 8 for a source behind a URL.
 	Workers int
 	// MaxMemory is a limit on the bytes of all buffers together, and of what
 	// Checkpoint.HeaderMemory says; it lowers the number of workers. 0 means no
@@ -43,6 +43,9 @@ type Progress struct {
 	Tensor string // the one that the last tile belongs to
 }
 
+// remoteWorkers is the default for checkpoints behind a URL.
+const remoteWorkers = 8
+
 // withDefaults returns the options for work on these checkpoints.
 func (o *RunOptions) withDefaults(of ...*Checkpoint) RunOptions {
 	var r RunOptions
@@ -54,6 +57,9 @@ func (o *RunOptions) withDefaults(of ...*Checkpoint) RunOptions {
 	}
 	for _, c := range of {
 		r.headers += c.HeaderMemory()
+		if c.site != nil && (o == nil || o.Workers <= 0) {
+			r.Workers = remoteWorkers // they wait for the network more than they work
+		}
 	}
 	return r
 }
