@@ -177,7 +177,7 @@ func FuzzHTMLNames(f *testing.F) {
 	}
 	tags := regexp.MustCompile(`</?(svg|line|text|rect|title|a)[ >/]`)
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if len(a)+len(b) > 500 || !utf8.ValidString(a+b) { // a page makes texts UTF-8 first
+		if len(a)+len(b) > 500 || !utf8.ValidString(a) || !utf8.ValidString(b) { // a page makes texts UTF-8 first
 			return
 		}
 		want := []string{a, b, a + b}
