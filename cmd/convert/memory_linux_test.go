@@ -65,7 +65,7 @@ func TestMemoryOfHeaders(t *testing.T) {
 	}
 	src := filepath.Join(t.TempDir(), "src.safetensors")
 	manyTensors(t, src, n, 4)
-	limit := int64(n)*1700 + 4<<20
+	limit := int64(n)*2200 + 4<<20
 	for _, dst := range []string{"a.safetensors", "a.demi", "a.gguf", "a"} {
 		dst = filepath.Join(t.TempDir(), dst)
 		args := []string{src, dst, "--dtype", "bf16", "--container-only", "--max-memory"}
