@@ -84,6 +84,11 @@ func (t *treeSink) Keep(file int) {
 	p.SetSink.Keep(file - p.firstFile)
 }
 
+func (t *treeSink) Omit(file int) {
+	p := t.part(file)
+	p.SetSink.Omit(file - p.firstFile)
+}
+
 func (t *treeSink) FinishFile(file int, records []tensor.Record) error {
 	p := t.part(file)
 	return p.SetSink.FinishFile(file-p.firstFile, ownRecords(records))

@@ -1,7 +1,9 @@
 package format
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/zeebo/blake3"
@@ -26,6 +28,44 @@ func nextLink(link tensor.Hash, blocks blockTable) (next tensor.Hash) {
 	h.Write(blocks)
 	h.Sum(next[:0])
 	return next
+}
+
+// pending returns m with the link of a file that does not know it yet: all
+// zeros.
+func (m member) pending() member { return member{no: m.no, count: m.count} }
+
+// relink gives a file that is complete, but for its link, its place in the set.
+// What changes is of one length, at the end of the file, and written at once.
+func (p *part) relink(place member) error {
+	f, err := Open(p.name, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s := f.x.section(secSet)
+	index := make([]byte, f.foot.length)
+	if err := f.read(index, f.foot.index); err != nil {
+		return err
+	}
+	from := s.at - f.foot.index
+	copy(index[from:], place.append(nil))
+	foot := f.foot
+	foot.digest = digestOf(index)
+	if err := overwrite(p.name, foot.append(index[from:]), s.at); err != nil {
+		return err
+	}
+	p.x.member, p.digest = place, foot.digest
+	return nil
+}
+
+// overwrite makes bytes of a file durable in the place of others.
+func overwrite(name string, b []byte, off int64) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, off)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func (m *member) append(p []byte) []byte {

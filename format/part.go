@@ -22,6 +22,7 @@ type part struct {
 	end      int64 // of the last block
 	fresh    bool  // no block of the tensor has come yet
 	kept     bool  // an earlier run has written it
+	omitted  bool  // somebody else writes it
 	placed   bool  // it is complete and has its name
 	digest   tensor.Hash
 }
@@ -29,7 +30,11 @@ type part struct {
 // begin opens the file and writes the header.
 func (p *part) begin(o *WriteOptions, infos []tensor.Info, meta tensor.Metadata) (err error) {
 	p.x = index{align: o.Align, infos: infos[p.from:p.to], meta: meta}
-	if p.kept {
+	switch {
+	case p.omitted:
+		p.placed = true
+		return nil
+	case p.kept:
 		return p.adopt()
 	}
 	if p.out.w == nil {

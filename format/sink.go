@@ -86,6 +86,7 @@ type Sink struct {
 	link  tensor.Hash  // of the part after those that have theirs
 	links int          // parts that have their link
 	keep  map[int]bool // files that are there already
+	omit  map[int]bool // files that somebody else writes
 	state error        // why nothing can be written any more
 	begun bool
 	next  int // tensor whose byte off comes next
@@ -104,6 +105,7 @@ var (
 
 	errNotBegun = errors.New("demi: not begun, or ended")
 	errBegun    = errors.New("demi: Begin was called before")
+	errOmitted  = errors.New("demi: files of the set were omitted")
 	errNoHashes = errors.New("demi: the value hashes were to come with the records, of which there are none")
 )
 
@@ -175,7 +177,7 @@ func (s *Sink) plan(infos []tensor.Info, meta tensor.Metadata) error {
 		err = fmt.Errorf("%s cannot be written: %w", s.name, err)
 	}
 	for i, p := range s.parts {
-		p.kept = s.keep[i]
+		p.kept, p.omitted = s.keep[i], s.omit[i]
 	}
 	return err
 }
@@ -203,7 +205,7 @@ func (s *Sink) enter() {
 		for s.next >= s.parts[s.part].to {
 			s.part++
 		}
-		if s.parts[s.part].kept {
+		if s.parts[s.part].kept || s.parts[s.part].omitted {
 			s.next = s.parts[s.part].to - 1
 			continue
 		}
@@ -344,6 +346,9 @@ func (s *Sink) Finish(records []tensor.Record) error {
 	if s.opts.Hash == HashRecords && len(records) < len(s.infos) {
 		return errNoHashes
 	}
+	if len(s.omit) > 0 {
+		return errOmitted
+	}
 	if err := s.setLinks(len(s.parts) - 1); err != nil {
 		return s.fail(err)
 	}
@@ -415,6 +420,19 @@ func (s *Sink) Keep(file int) {
 	s.keep[file] = true
 }
 
+// Omit says before Begin that somebody else writes a file, as tensor.SetSink
+// says. The files after it cannot have their links, which depend on all values
+// before: they get a pending one, and are no files of a set until a Sink that
+// keeps all files, those before them too, is finished.
+func (s *Sink) Omit(file int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.omit == nil {
+		s.omit = map[int]bool{}
+	}
+	s.omit[file] = true
+}
+
 // FinishFile ends a file whose tensors are complete, as tensor.SetSink says.
 func (s *Sink) FinishFile(file int, records []tensor.Record) error {
 	p, err := s.closed(file, records)
@@ -455,11 +473,18 @@ func (s *Sink) setLinks(last int) error {
 	for ; s.links <= last && len(s.parts) > 1; s.links++ {
 		p := s.parts[s.links]
 		place := member{uint32(s.links + 1), uint32(len(s.parts)), s.link}
+		if p.kept && p.x.member == place.pending() {
+			if err := p.relink(place); err != nil {
+				return err
+			}
+		}
 		if p.kept && p.x.member != place {
 			return &tensor.FileError{File: p.name, Offset: -1, Err: fmt.Errorf("%w: the file that is there is not of this set: remove it", tensor.ErrChanged)}
 		}
 		p.x.member = place
-		s.link = nextLink(s.link, p.x.blocks)
+		if s.link = nextLink(s.link, p.x.blocks); p.omitted || place == place.pending() {
+			s.link = tensor.Hash{}
+		}
 	}
 	return nil
 }

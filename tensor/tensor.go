@@ -101,6 +101,10 @@ type SetSink interface {
 	// Keep says, between Files and Begin, that a file is in its place already,
 	// complete. It is left as it is, and its tensors are not to be written.
 	Keep(file int)
+	// Omit says, between Files and Begin, that somebody else writes a file: its
+	// tensors are not to be written. Such a set cannot be finished as a whole;
+	// the other files can, by FinishFile.
+	Omit(file int)
 	// FinishFile takes the records of the tensors of a file, all of whose bytes
 	// have come, makes it durable and puts it in its place. It may be called
 	// while other goroutines call Write, and several times at once for several

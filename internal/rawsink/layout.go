@@ -70,4 +70,5 @@ type Plan func(file string, infos []tensor.Info, meta tensor.Metadata) (*Layout,
 type format string
 
 func (f format) begun() error    { return fmt.Errorf("%s: Begin was called before", f) }
+func (f format) partial() error  { return fmt.Errorf("%s: files of the set were omitted", f) }
 func (f format) notBegun() error { return fmt.Errorf("%s: not begun, or ended", f) }

@@ -422,3 +422,24 @@ func TestSetInParts(t *testing.T) {
 	require.Equal(t, []string{"m.0", "m.1", "m.2"}, entries(t, dir))
 	requireFile(t, filepath.Join(dir, "m.1"), modelOf(8, "defg").bytes(t))
 }
+
+// TestOmit: of a set whose other files somebody else writes, one can be
+// finished, and the set cannot.
+func TestOmit(t *testing.T) {
+	stem := filepath.Join(t.TempDir(), "set")
+	m := modelOf(8, "abcdefgh", "ij", "klm")
+	s := m.set(stem, nil)
+	files, err := s.Files(m.infos(), nil)
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+	s.Omit(0)
+	s.Omit(2)
+	require.NoError(t, s.Begin(m.infos(), nil))
+	require.Error(t, s.Write(0, 0, []byte("a")))
+	require.NoError(t, s.Write(1, 0, []byte("ij")))
+	require.ErrorContains(t, s.Finish(nil), "omitted")
+	require.NoError(t, s.FinishFile(1, nil))
+	s.Abort()
+	require.Equal(t, []string{"set.1"}, entries(t, filepath.Dir(stem)))
+	requireFile(t, shard(stem, 1), modelOf(8, "ij").bytes(t))
+}

@@ -43,6 +43,7 @@ type setSink struct {
 	mu      sync.RWMutex // held for writing by what begins and ends the set
 	planned *SetLayout   // by Files
 	keep    map[int]bool
+	partial bool       // files are omitted
 	set     *SetLayout // nil before Begin
 	files   []*fileSink
 	ended   bool
@@ -87,6 +88,13 @@ func (s *setSink) Keep(file int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keep[file] = true
+}
+
+func (s *setSink) Omit(file int) {
+	s.Keep(file)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partial = true
 }
 
 func (s *setSink) Begin(infos []tensor.Info, meta tensor.Metadata) (err error) {
@@ -149,6 +157,9 @@ func (s *setSink) Finish([]tensor.Record) error {
 	defer s.mu.Unlock()
 	if s.set == nil || s.ended {
 		return s.format.notBegun()
+	}
+	if s.partial {
+		return s.format.partial()
 	}
 	for _, f := range s.files {
 		if err := f.whole(); err != nil && !f.placed {
