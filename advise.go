@@ -165,7 +165,8 @@ func (a *adviser) survey(ctx context.Context, o RunOptions) error {
 	s.complete = func(k int, sum *scanTile) {
 		in, t := a.src.Tensors()[a.read[k]], &a.rows[k]
 		t.Values = sum.values(in.DType)
-		t.Trials = a.auto().Options.tried(in, t.Values, sum, a.tries[k].types)
+		o := &a.auto().Options
+		t.Trials = o.judged(in, t.Values, sum.trialsOf(in, a.tries[k].types, *o))
 		if n, ok := a.open[a.read[k]]; ok {
 			a.exact.findings[n].scan = sum.Scan
 		}

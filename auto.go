@@ -2,7 +2,6 @@ package demi
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,36 +129,8 @@ func pick(in tensor.Info, list []Trial) (to tensor.DType, reason string) {
 	return better.Type, fmt.Sprintf("auto: error %s, %s %s", brief(relativeError(&better.Stats)), other.Type, brief(relativeError(&other.Stats)))
 }
 
-// decideAuto decides the tensors of the given numbers in the plan.
-func (p *Plan) decideAuto(ctx context.Context, c *Checkpoint, open []int, o RunOptions) error {
-	if len(open) == 0 {
-		return nil
-	}
-	read, tries := make([]int, len(open)), make([]trials, len(open))
-	for k, i := range open {
-		in := p.Tensors[i].In
-		read[k] = p.Tensors[i].Source
-		tries[k] = trials{trialTypes(in.DType), p.Options.mode(p.Tensors[i].sourceName())}
-	}
-	s, err := newSurvey(c.src, read, tries, o)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	s.complete = func(k int, sum *scanTile) {
-		t := &p.Tensors[open[k]]
-		v := sum.values(t.In.DType)
-		errs = append(errs, p.settleAuto(t, v, p.Options.tried(t.In, v, sum, tries[k].types)))
-	}
-	if err := s.run(ctx); err != nil {
-		return err
-	}
-	return errors.Join(append(errs, p.budget())...)
-}
-
-// tried writes down what was tried, with what speaks against it.
-func (o *Options) tried(in tensor.Info, v *Values, sum *scanTile, types []tensor.DType) []Trial {
-	list := sum.trialsOf(in, types, *o)
+// judged says of each trial what speaks against it.
+func (o *Options) judged(in tensor.Info, v *Values, list []Trial) []Trial {
 	for k := range list {
 		list[k].Against = o.against(in, v, &list[k])
 	}

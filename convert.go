@@ -265,6 +265,9 @@ func (v *conversion) begin(ctx context.Context) (err error) {
 func (v *conversion) unchanged() error {
 	for i := range v.plan.Tensors {
 		t, s := &v.plan.Tensors[i], v.records[i].Stats
+		if t.Converted() && s == nil {
+			continue // another run has looked
+		}
 		if t.exact && s.Changed > 0 || t.fits && s.Overflowed > 0 || t.clean && s.NaNIn > 0 || t.trial != nil && *t.trial != *s {
 			file, offset := v.src.Place(t.Source)
 			return &tensor.FileError{File: file, Tensor: t.In.Name, Offset: offset,

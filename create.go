@@ -87,6 +87,11 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 	if o == nil {
 		o = &CreateOptions{}
 	}
+	return p.create(path, c, o, nil)
+}
+
+// create is Create for an output that may be made of parts.
+func (p *Plan) create(path string, c *Checkpoint, o *CreateOptions, parts *Parts) (tensor.Sink, error) {
 	if err := checkOutput(path, p.Options.Format); err != nil {
 		return nil, err
 	}
@@ -110,9 +115,13 @@ func Create(path string, p *Plan, c *Checkpoint, o *CreateOptions) (tensor.Sink,
 		if err != nil {
 			return nil, err
 		}
-		return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink {
-			return &dirSink{path: path, plan: p, source: c, options: *o, companions: companions}
-		}), path, c, o)
+		create := func(o *CreateOptions) tensor.Sink {
+			return &dirSink{path: path, plan: p, source: c, options: *o, companions: companions, parts: parts}
+		}
+		if parts != nil {
+			return create(o), nil
+		}
+		return p.receipted(p.archived(c, o, create), path, c, o)
 	}
 	return p.receipted(p.archived(c, o, func(o *CreateOptions) tensor.Sink { return p.createFile(path, o) }), path, c, o)
 }

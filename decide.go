@@ -17,45 +17,6 @@ var ErrOverflow = errors.New("values would overflow")
 // ErrNaN is a conversion refused by NaNError.
 var ErrNaN = errors.New("values are NaN")
 
-// Decide reads the values of the undecided tensors, once, and completes the
-// plan. Under OverflowError it fails with ErrOverflow if a value would
-// overflow, and names all tensors that have some; so it does with ErrNaN under
-// NaNError, with the index of the first NaN of each, and with ErrTargetSize
-// where Auto cannot reach a target size.
-func (p *Plan) Decide(ctx context.Context, c *Checkpoint, o *RunOptions) error {
-	d := &decider{plan: p}
-	var auto []int
-	for i := range p.Tensors {
-		switch t := &p.Tensors[i]; {
-		case t.Undecided && p.Options.Target == Auto && !t.Converted():
-			auto = append(auto, i)
-		case t.Undecided:
-			d.open = append(d.open, i)
-		}
-	}
-	if err := d.read(ctx, c.src, o.withDefaults(c)); err != nil {
-		return err
-	}
-	if err := p.decideAuto(ctx, c, auto, o.withDefaults(c)); err != nil {
-		return err
-	}
-	if err := d.settleOverflow(); err != nil {
-		return err
-	}
-	if err := d.settleExact(); err != nil {
-		return err
-	}
-	if err := d.settleNaN(); err != nil {
-		return err
-	}
-	if err := p.tie(ctx, c, o); err != nil {
-		return err
-	}
-	p.arrange()
-	p.setFileType()
-	return nil
-}
-
 // A decider is one run of Decide. Findings belong to the open tensors.
 type decider struct {
 	plan     *Plan

@@ -27,6 +27,7 @@ type dirSink struct {
 	options    CreateOptions
 	companions []companion
 	key        string
+	parts      *Parts // whose files are taken; nil for those of an earlier run alone
 
 	dir     *atomicfile.Dir
 	inside  bool        // the staging directory is in that of the output
@@ -53,7 +54,10 @@ func (s *dirSink) resume(ctx context.Context, infos []tensor.Info, meta tensor.M
 	s.stopped = func() bool { return ctx.Err() != nil }
 	notes := decodeNotes(s.dir.Notes())
 	if len(notes) == 0 || s.key == "" || notes[0].Key != s.key {
-		return nil, s.restart()
+		if err := s.restart(); err != nil {
+			return nil, err
+		}
+		notes = []note{{Key: s.key}}
 	}
 	if last := notes[len(notes)-1]; last.Moving {
 		s.moving, s.remove = true, last.Remove
@@ -64,12 +68,51 @@ func (s *dirSink) resume(ctx context.Context, infos []tensor.Info, meta tensor.M
 			return nil, err
 		}
 	}
+	if s.parts != nil {
+		if err := s.collect(ctx, infos, workers, have); err != nil {
+			return nil, err
+		}
+	}
 	return have, s.clean()
+}
+
+// collect takes over the parts.
+func (s *dirSink) collect(ctx context.Context, infos []tensor.Info, workers int, have map[int]tensor.Record) error {
+	var missing []int
+	notes := make([]*note, len(s.files))
+	for k := range s.files {
+		if notes[k] = s.parts.receipt(k); !s.kept[k] && (notes[k] == nil || !s.parts.whole(notes[k])) {
+			missing = append(missing, k)
+		}
+	}
+	if len(missing) > 0 {
+		return s.parts.incomplete(missing)
+	}
+	for k, n := range notes {
+		if s.kept[k] {
+			continue
+		}
+		if err := s.parts.check(s.parts.part(n.File), n, infos[s.files[k].From:s.files[k].To]); err != nil {
+			return s.parts.discard(k, err)
+		}
+		if err := s.note(n); err != nil { // first: what the journal does not know is removed
+			return err
+		}
+		if err := s.adopt(ctx, n, infos, workers, have); err != nil {
+			return err
+		}
+		if !s.kept[k] {
+			return fmt.Errorf("%s: the part %s cannot be moved to %s", s.path, s.parts.part(n.File), s.dir.Path(n.File))
+		}
+	}
+	return nil
 }
 
 // start makes the staging directory and lays the files out.
 func (s *dirSink) start(infos []tensor.Info, meta tensor.Metadata) (err error) {
-	if s.key, err = s.plan.key(s.source, &s.options); err != nil {
+	if s.parts != nil {
+		s.key = s.parts.key
+	} else if s.key, err = s.plan.key(s.source, &s.options); err != nil {
 		return err
 	}
 	switch s.inside = !s.beside() && atomicfile.Mounted(s.path); {
@@ -83,6 +126,7 @@ func (s *dirSink) start(infos []tensor.Info, meta tensor.Metadata) (err error) {
 	if err != nil {
 		return err
 	}
+	s.dir.KeepFailed(s.parts != nil)
 	s.SetSink = s.plan.createSet(s.dir.Path(""), s.stem(), s.source, &s.options)
 	s.files, err = s.Files(infos, meta)
 	s.kept = make([]bool, len(s.files))
@@ -136,8 +180,11 @@ func (s *dirSink) adopt(ctx context.Context, n *note, infos []tensor.Info, worke
 	if _, err := os.Lstat(stage); err != nil && s.moving {
 		os.Rename(filepath.Join(s.target(), n.File), stage) // it was moved; if that fails the file is not there
 	}
+	if _, err := os.Lstat(stage); err != nil && s.parts != nil && atomicfile.MkdirAll(filepath.Dir(stage)) == nil {
+		os.Rename(s.parts.part(n.File), stage)
+	}
 	from, to := s.files[k].From, s.files[k].To
-	if err := checkReceipt(ctx, s.plan.Options.Format, stage, n, infos[from:to], workers); err != nil {
+	if err := s.check(ctx, stage, n, infos[from:to], workers); err != nil {
 		return ctx.Err()
 	}
 	s.Keep(k)
@@ -146,6 +193,14 @@ func (s *dirSink) adopt(ctx context.Context, n *note, infos []tensor.Info, worke
 		have[from+i] = n.Records[i]
 	}
 	return nil
+}
+
+// check compares a file with its receipt: the values too, but those of parts.
+func (s *dirSink) check(ctx context.Context, stage string, n *note, infos []tensor.Info, workers int) error {
+	if s.parts != nil {
+		return s.parts.check(stage, n, infos)
+	}
+	return s.plan.checkReceipt(ctx, stage, n, infos, workers)
 }
 
 // clean removes from the staging directory what is not kept.
@@ -412,6 +467,8 @@ func (s *dirSink) Abort() {
 	}
 	switch {
 	case s.dir == nil:
+	case s.parts != nil && slices.Contains(s.kept, true):
+		s.dir.Leave()
 	case s.key != "" && s.stopped != nil && s.stopped() && (s.complete || slices.Contains(s.kept, true)):
 		s.dir.Leave()
 	default:

@@ -99,34 +99,55 @@ var errNotWhole = errors.New("it is not what was written")
 
 // checkReceipt reads a file again and compares it with its receipt: its size,
 // and the values of every tensor. infos are those that it should have.
-func checkReceipt(ctx context.Context, f Format, path string, n *note, infos []tensor.Info, workers int) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() != n.Size || len(n.Records) != len(infos) {
-		return errNotWhole
-	}
-	src, err := openOne(f, path)
+func (p *Plan) checkReceipt(ctx context.Context, path string, n *note, infos []tensor.Info, workers int) error {
+	src, at, err := p.openReceipted(path, n, infos)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	byName := map[string]int{}
-	for i, in := range src.Tensors() {
-		byName[in.Name] = i
-	}
 	hashes, err := hashValues(ctx, src, workers)
 	if err != nil {
 		return err
 	}
-	for k := range infos {
-		i, ok := byName[infos[k].Name]
-		if !ok || n.Records[k].Name != infos[k].Name || hashes[i] != n.Records[k].Hash || src.Tensors()[i].TypeName() != infos[k].TypeName() {
+	for k, i := range at {
+		if hashes[i] != n.Records[k].Hash {
 			return errNotWhole
 		}
 	}
 	return nil
+}
+
+// openReceipted opens a file and compares with its receipt what can be seen
+// without the values. at has the number that each tensor has in the file.
+func (p *Plan) openReceipted(path string, n *note, infos []tensor.Info) (src tensor.Source, at []int, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size() != n.Size || len(n.Records) != len(infos) {
+		return nil, nil, errNotWhole
+	}
+	if src, err = openOne(p.Options.Format, path); err != nil {
+		return nil, nil, err
+	}
+	byName := map[string]int{}
+	for i, in := range src.Tensors() {
+		byName[in.Name] = i
+	}
+	for k := range infos {
+		in := &infos[k]
+		i, ok := byName[in.Name]
+		if !ok && p.pipeline {
+			_, own := componentOf(in.Name)
+			i, ok = byName[own]
+		}
+		if !ok || n.Records[k].Name != in.Name || src.Tensors()[i].TypeName() != in.TypeName() {
+			src.Close()
+			return nil, nil, errNotWhole
+		}
+		at = append(at, i)
+	}
+	return src, at, nil
 }
 
 // hashValues returns the value hash of every tensor. It reads all data.

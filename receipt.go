@@ -3,7 +3,9 @@ package demi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -13,13 +15,15 @@ import (
 
 // A receipt says which conversion an output is the result of.
 type receipt struct {
-	Demi  int           `json:"demi"` // conversionVersion
-	Key   string        `json:"key"`
-	Files []receiptFile `json:"files"`
+	Demi    int           `json:"demi"` // conversionVersion
+	Key     string        `json:"key"`
+	Files   []receiptFile `json:"files"`
+	Batch   string        `json:"batch,omitempty"`   // the key of the Parts that it was made of
+	Records string        `json:"records,omitempty"` // a note with them
 }
 
 type receiptFile struct {
-	Name    string `json:"file"` // "" for an output that is one file
+	Name    string `json:"file"` // below the output; "" for one that is one file
 	Size    int64  `json:"bytes"`
 	ModTime int64  `json:"mtime_ns"`
 }
@@ -34,13 +38,9 @@ func receiptName(path string) string {
 // was made from this source (its names, sizes, headers and times) with the same
 // options, and its files are as they were then. The plan need not be decided.
 func Finished(path string, p *Plan, c *Checkpoint, o *CreateOptions) (bool, error) {
-	text, err := os.ReadFile(receiptName(path))
-	if err != nil {
-		return false, nil //nolint:nilerr // without a receipt there is nothing that says so
-	}
-	var r receipt
-	if json.Unmarshal(text, &r) != nil || len(r.Files) == 0 {
-		return false, nil
+	r := readReceipt(path)
+	if r == nil {
+		return false, nil // there is nothing that says so
 	}
 	if o == nil {
 		o = &CreateOptions{}
@@ -49,14 +49,28 @@ func Finished(path string, p *Plan, c *Checkpoint, o *CreateOptions) (bool, erro
 	if err != nil || key == "" || r.Key != key {
 		return false, err
 	}
+	atomicfile.Tidy(path)
+	return true, nil
+}
+
+// readReceipt returns the receipt of the output at path; nil if there is none,
+// or its files are not as they were.
+func readReceipt(path string) *receipt {
+	text, err := os.ReadFile(receiptName(path))
+	if err != nil {
+		return nil
+	}
+	var r receipt
+	if json.Unmarshal(text, &r) != nil || len(r.Files) == 0 {
+		return nil
+	}
 	for _, f := range r.Files {
 		now, err := statFile(path, f.Name)
 		if err != nil || now != f {
-			return false, nil //nolint:nilerr // it is not there
+			return nil
 		}
 	}
-	atomicfile.Tidy(path)
-	return true, nil
+	return &r
 }
 
 func statFile(path, name string) (receiptFile, error) {
@@ -103,28 +117,33 @@ func (s *receiptSink) Finish(records []tensor.Record) error {
 	if err := s.Sink.Finish(records); err != nil {
 		return err
 	}
-	if err := writeReceipt(s.path, s.key); err != nil {
+	if err := writeReceipt(s.path, &receipt{Key: s.key}, nil); err != nil {
 		return fmt.Errorf("%s is complete, but has no receipt: %w", s.path, err)
 	}
 	return nil
 }
 
-func writeReceipt(path, key string) error {
-	r := receipt{Demi: conversionVersion, Key: key}
-	names := []string{""}
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		names, err = filesUnder(path)
-	}
+// writeReceipt completes the receipt of the output at path and writes it, with
+// records unless they are nil.
+func writeReceipt(path string, r *receipt, records []tensor.Record) error {
+	names, err := outputFiles(path)
 	if err != nil {
 		return err
 	}
+	r.Demi = conversionVersion
 	for _, name := range names {
 		f, err := statFile(path, name)
 		if err != nil {
 			return err
 		}
 		r.Files = append(r.Files, f)
+	}
+	if records != nil {
+		line, err := (&note{Records: records}).encode()
+		if err != nil {
+			return err
+		}
+		r.Records = string(line)
 	}
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode(r); err != nil {
@@ -139,4 +158,23 @@ func writeReceipt(path, key string) error {
 		return err
 	}
 	return f.Commit()
+}
+
+// outputFiles returns the files of the output at path, relative to it: those in
+// a directory, or "" for a file, or those of the set that is named after it.
+func outputFiles(path string) (names []string, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return filesUnder(path)
+	case err == nil:
+		return []string{""}, nil
+	case !errors.Is(err, fs.ErrNotExist) || FormatOf(path) == "":
+		return nil, err
+	}
+	files, err := ownedBeside(path)
+	for _, file := range files {
+		names = append(names, "../"+file)
+	}
+	return names, err
 }

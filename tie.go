@@ -43,7 +43,7 @@ func (c *Checkpoint) Untied() tensor.Source {
 	return p
 }
 
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // checkTie refuses Tie and Untie where nobody would understand an alias.
 func (o Options) checkTie(c *Checkpoint, from Format) error {

@@ -178,6 +178,18 @@ func (f *File) take(stage string) error {
 	return rename(stage, f.name)
 }
 
+// Publish gives the durable file stage the name, which has to be in the same
+// file system. If replace is false, something that has the name already is left
+// alone, and the error is fs.ErrExist.
+func Publish(stage, name string, replace bool) error {
+	f := &File{name: name, taken: replace}
+	err := f.take(stage)
+	if err == nil {
+		err = SyncDir(filepath.Dir(name))
+	}
+	return f.named(err)
+}
+
 // Abort removes the staging file. After Commit it does nothing.
 func (f *File) Abort() {
 	if f.f == nil {

@@ -20,6 +20,7 @@ type Dir struct {
 	stage   string
 	journal *os.File // nil after the end
 	notes   [][]byte
+	keep    bool // what cannot be committed stays
 }
 
 // maxJournal is the size up to which the journal of an earlier run is read.
@@ -44,11 +45,20 @@ func Inside(dir string) string {
 	return filepath.Join(dir, filepath.Base(dir))
 }
 
+// Parts returns the name of the directory, beside name, for files that other
+// processes write, and that will be put together to what has that name.
+func Parts(name string) string { return beside(name, ".parts") }
+
 // IsStaging reports whether an entry of the directory dir is what CreateFiles
-// makes for Inside(dir).
+// makes for Inside(dir), or Parts of it.
 func IsStaging(dir, entry string) bool {
 	name := Inside(dir)
-	return entry == filepath.Base(beside(name, ".partial")) || entry == filepath.Base(beside(name, ".journal"))
+	for _, path := range []string{beside(name, ".partial"), beside(name, ".journal"), Parts(name)} {
+		if entry == filepath.Base(path) {
+			return true
+		}
+	}
+	return false
 }
 
 // Mounted reports whether dir is a directory into which files cannot be moved
@@ -225,12 +235,19 @@ func (d *Dir) Commit() error {
 		}
 	}
 	if err != nil {
+		if d.keep {
+			d.close()
+		}
 		d.Abort()
 		return fmt.Errorf("create %s: %w", d.name, err)
 	}
 	d.release()
 	return nil
 }
+
+// KeepFailed says whether a staging directory that cannot be committed stays,
+// with its journal, for a later run.
+func (d *Dir) KeepFailed(keep bool) { d.keep = keep }
 
 // Merge moves the files into the directory that is at the final name already,
 // or that of CreateFiles, one after another in the order given, where they
