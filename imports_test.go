@@ -34,7 +34,8 @@ var mayImport = map[string][]string{
 		"internal/atomicfile", "internal/cast", "internal/dequant", "internal/hfconfig", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
 	"doctor": {"tensor", "format", "gguf", "pytorch", "safetensors",
 		"internal/atomicfile", "internal/hfconfig", "internal/ordered", "internal/regular", "internal/shardset", "internal/sniff"},
-	"cmd/convert": {"", "tensor", "kernels", "codec", "verify", "format", "doctor", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
+	"batch": {"", "tensor", "codec", "internal/atomicfile"},
+	"cmd/convert": {"", "batch", "tensor", "kernels", "codec", "verify", "format", "doctor", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
 		"internal/shardset", "internal/sniff"},
 
 	"examples/mixedprecision": {"kernels"},

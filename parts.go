@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/tensor"
 )
 
-// ErrIncomplete is an output of which files have not been written yet.
-var ErrIncomplete = errors.New("files of the output are missing")
+// ErrIncomplete is an output, or a plan of tasks, for which not all has been done
+// yet.
+var ErrIncomplete = errors.New("it is not complete yet")
 
 // Parts make the output of a plan file by file: any number of processes, on any
 // number of machines that share a file system, write the files, each into a
@@ -50,7 +52,7 @@ func NewParts(path, dir, key string, p *Plan, c *Checkpoint, o *CreateOptions) (
 	if p.Undecided() > 0 || p.tieOpen {
 		return nil, errUndecided
 	}
-	b := &Parts{path: path, dir: dir, key: key, plan: p, source: c}
+	b := &Parts{path: path, dir: dir, key: fmt.Sprintf("%d.%d.%s", conversionVersion, store.Version, key), plan: p, source: c}
 	if o != nil {
 		b.options = *o
 	}
@@ -64,32 +66,33 @@ func NewParts(path, dir, key string, p *Plan, c *Checkpoint, o *CreateOptions) (
 func (b *Parts) Files() []tensor.SetFile { return b.files }
 
 // Write writes the part with the number file in Files, and returns the records
-// of its tensors. If it is there already, or the output is, it writes nothing.
-func (b *Parts) Write(ctx context.Context, file int, run *RunOptions) ([]tensor.Record, error) {
+// of its tensors. If it is there already, or the output is, it writes nothing,
+// and written is false.
+func (b *Parts) Write(ctx context.Context, file int, run *RunOptions) (records []tensor.Record, written bool, err error) {
 	f := b.files[file]
 	if records, ok := b.Assembled(); ok {
-		return records[f.From:f.To], nil
+		return records[f.From:f.To], false, nil
 	}
 	if n := b.receipt(file); n != nil && b.whole(n) {
-		return n.Records, nil
+		return n.Records, false, nil
 	}
 	if err := atomicfile.MkdirAll(b.dir); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	tmp, err := os.MkdirTemp(b.dir, ".task-*")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer os.RemoveAll(tmp)
-	records, err := b.write(ctx, file, tmp, run)
+	records, err = b.write(ctx, file, tmp, run)
 	if err == nil {
 		err = b.place(filepath.Join(tmp, f.Name), file, records)
 	}
 	if _, late := b.Assembled(); late {
 		os.RemoveAll(b.dir) // another process has done the same, and it is all put together
-		return records, nil
+		return records, true, nil
 	}
-	return records, err
+	return records, err == nil, err
 }
 
 // write writes a file into the directory tmp.
@@ -307,7 +310,7 @@ func (b *Parts) incomplete(missing []int) error {
 	if len(missing) > len(names) {
 		names = append(names, "…")
 	}
-	return fmt.Errorf("%s: %w: %d of %d: %s", b.path, ErrIncomplete, len(missing), len(b.files), strings.Join(names, ", "))
+	return fmt.Errorf("%s: %w: %d of %d files are missing: %s", b.path, ErrIncomplete, len(missing), len(b.files), strings.Join(names, ", "))
 }
 
 // check opens a part and compares it with its receipt, but for the values.

@@ -109,12 +109,14 @@ func TestParts(t *testing.T) {
 				_, err := b.Assemble(ctx, nil)
 				require.ErrorIs(t, err, demi.ErrIncomplete)
 				f := b.Files()[k]
-				fresh, err := x.parts(t, got).Write(ctx, k, nil)
+				fresh, written, err := x.parts(t, got).Write(ctx, k, nil)
 				require.NoError(t, err)
+				require.True(t, written)
 				require.Equal(t, records[f.From:f.To], fresh)
 				before := hashes(t, got)
-				again, err := b.Write(ctx, k, nil)
+				again, written, err := b.Write(ctx, k, nil)
 				require.NoError(t, err)
+				require.False(t, written)
 				require.Equal(t, fresh, again)
 				require.Equal(t, before, hashes(t, got))
 			}
@@ -125,7 +127,7 @@ func TestParts(t *testing.T) {
 				require.Equal(t, hashes(t, want), withoutReceipts(hashes(t, got)))
 			}
 			require.NoDirExists(t, demi.PartsDir(filepath.Join(got, x.dst)))
-			late, err := b.Write(ctx, 0, nil)
+			late, _, err := b.Write(ctx, 0, nil)
 			require.NoError(t, err)
 			require.Equal(t, records[:b.Files()[0].To], late)
 			require.NoDirExists(t, demi.PartsDir(filepath.Join(got, x.dst)))
@@ -151,7 +153,7 @@ func TestPartsAgain(t *testing.T) {
 	var wg sync.WaitGroup
 	for k := range 3 * len(b.Files()) {
 		wg.Go(func() {
-			_, err := b.Write(ctx, k/3, nil)
+			_, _, err := b.Write(ctx, k/3, nil)
 			require.NoError(t, err)
 		})
 	}
@@ -166,7 +168,7 @@ func TestPartsAgain(t *testing.T) {
 	require.ErrorIs(t, err, demi.ErrIncomplete)
 	require.ErrorIs(t, err, tensor.ErrFormat)
 	require.NotContains(t, hashes(t, dir), b.Files()[2].Name+".receipt")
-	_, err = b.Write(ctx, 2, nil)
+	_, _, err = b.Write(ctx, 2, nil)
 	require.NoError(t, err)
 	_, err = b.Assemble(ctx, nil)
 	require.NoError(t, err)

@@ -68,7 +68,7 @@ to the bit when it is widened again.`
 	explicit := convertCommand(a)
 	explicit.Use = "convert SRC DST"
 	explicit.Short = "The same as demi SRC DST, for a SRC named like a command"
-	c.AddCommand(explicit, planCommand(a), adviseCommand(a), inspectCommand(a), verifyCommand(a), doctorCommand(a))
+	c.AddCommand(explicit, planCommand(a), runCommand(a), mergeCommand(a), adviseCommand(a), inspectCommand(a), verifyCommand(a), doctorCommand(a))
 	c.AddCommand(manCommand(c))
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault // the first word may be a file, not only a command
@@ -148,7 +148,7 @@ func (a *app) fail(err error) int {
 		if h := hint(err); h != "" && !strings.Contains(err.Error(), h) {
 			fmt.Fprintln(a.stderr, "hint:", printableLines(h))
 		}
-		if a.json {
+		if a.json && !errors.As(err, new(told)) {
 			a.writeFailure(err, class)
 		}
 	}

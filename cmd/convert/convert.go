@@ -22,6 +22,7 @@ import (
 type convertFlags struct {
 	dtype, round, overflow, subnormals, to string
 	onNaN, preset, plan                    string
+	output                                 string // for a plan
 	drop                                   []string
 	ema                                    string
 	tie, untie                             bool
@@ -199,7 +200,8 @@ type job struct {
 	run      demi.RunOptions
 	verify   bool
 	report   string
-	hash     bool // the files, for a document
+	output   string // of a plan
+	hash     bool   // the files, for a document
 	source   []demi.FileIdentity
 	meter    *meter
 	table    tableFlags
@@ -213,7 +215,7 @@ const modelHash = "modelspec.hash_sha256"
 const toStdout = "-"
 
 func (a *app) newJob(f *convertFlags, src, dst string) (j *job, err error) {
-	j = &job{src: src, dst: dst, verify: f.verify, report: f.report, table: f.table}
+	j = &job{src: src, dst: dst, verify: f.verify, report: f.report, output: f.output, table: f.table}
 	j.hash = a.json || strings.EqualFold(filepath.Ext(f.report), ".json")
 	if err = j.check(f); err != nil {
 		return nil, err
@@ -268,26 +270,31 @@ func (a *app) reserveStdout() error {
 	return nil
 }
 
-func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) error {
+// prepare reads the flags, opens the source and makes a plan of headers, or
+// loads one: none for --restore. The checkpoint is the caller's to close, also if there is an
+// error.
+func (a *app) prepare(cmd *cobra.Command, f *convertFlags, src, dst string) (j *job, c *demi.Checkpoint, p *demi.Plan, err error) {
 	if err := f.checkPlan(cmd.Flags()); err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	j, err := a.newJob(f, src, dst)
-	if err != nil {
-		return err
+	if j, err = a.newJob(f, src, dst); err != nil {
+		return nil, nil, nil, err
 	}
-	c, err := a.open(cmd.Context(), src)
-	if err != nil {
-		return sourceHint(cmd, err, src, dst)
+	if c, err = a.open(cmd.Context(), src); err != nil {
+		return nil, nil, nil, sourceHint(cmd, err, src, dst)
 	}
-	defer c.Close()
 	if f.restore {
-		return a.restore(cmd, c, j)
+		return j, c, nil, nil
 	}
-	p, err := f.newPlan(c, dst, j.options)
-	if err != nil {
-		return planHint(err, j.options, c.Format())
+	if p, err = f.newPlan(c, dst, j.options); err != nil {
+		return nil, c, nil, planHint(err, j.options, c.Format())
 	}
+	a.warnOf(p)
+	return j, c, p, checkFlags(cmd.Flags(), p.Options.Format)
+}
+
+// warnOf says what is strange about a plan.
+func (a *app) warnOf(p *demi.Plan) {
 	for _, r := range p.UnusedRules() {
 		a.warn([]string{"no tensor has a name for the rule " + r.String()})
 	}
@@ -297,8 +304,18 @@ func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) erro
 	if _, has := p.Meta.Get(modelHash); has {
 		a.warn([]string{"the metadata " + modelHash + " is copied as it is: it is the hash of the source, not of the output"})
 	}
-	if err := checkFlags(cmd.Flags(), p.Options.Format); err != nil {
+}
+
+func (a *app) convert(cmd *cobra.Command, f *convertFlags, src, dst string) error {
+	j, c, p, err := a.prepare(cmd, f, src, dst)
+	if c != nil {
+		defer c.Close()
+	}
+	if err != nil {
 		return err
+	}
+	if f.restore {
+		return a.restore(cmd, c, j)
 	}
 	if j.create.IfExists == demi.Skip {
 		if done, err := demi.Finished(dst, p, c, &j.create); done || err != nil {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/demi-weights/demi"
+	"github.com/demi-weights/demi/batch"
 	"github.com/demi-weights/demi/internal/httpfile"
 	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/tensor"
@@ -23,12 +24,13 @@ type class struct {
 }
 
 var (
-	classLimit    = class{"limit", 1, false}
-	classUsage    = class{"usage", 2, false}
-	classInput    = class{"input", 3, false}
-	classIO       = class{"io", 4, true}
-	classExists   = class{"exists", 5, false}
-	classInternal = class{"internal", 70, false}
+	classLimit      = class{"limit", 1, false}
+	classUsage      = class{"usage", 2, false}
+	classInput      = class{"input", 3, false}
+	classIO         = class{"io", 4, true}
+	classExists     = class{"exists", 5, false}
+	classIncomplete = class{"incomplete", 4, true}
+	classInternal   = class{"internal", 70, false}
 )
 
 // usageError is an error in the command line.
@@ -68,6 +70,7 @@ func classify(err error) class {
 	var panicked *ordered.PanicError
 	var usage usageError
 	var input inputError
+	var failure *batch.Failure
 	is := func(targets ...error) bool {
 		for _, t := range targets {
 			if errors.Is(err, t) {
@@ -85,6 +88,10 @@ func classify(err error) class {
 		return classInternal
 	case errors.As(err, &usage), is(demi.ErrOutput, httpfile.ErrURL):
 		return classUsage
+	case errors.As(err, &failure): // which was classified when it came up
+		return class{failure.Class, failure.Exit, failure.Retry}
+	case is(demi.ErrIncomplete):
+		return classIncomplete
 	case is(fs.ErrExist):
 		return classExists
 	case is(errViolated, errFault, demi.ErrOverflow, demi.ErrNaN, demi.ErrTargetSize):

@@ -20,20 +20,36 @@ func planCommand(a *app) *cobra.Command {
 	c.Long = `demi plan prints what demi SRC DST with the same flags would do: the type of each
 tensor, why, and the bytes. It reads the values where they decide.
 
-With --json it is a document that demi SRC DST --plan FILE carries out, if SRC
-still has the same names, sizes and headers. With --explain it prints what demi
+With --json, or in the file of --output, it is a document that demi SRC DST
+--plan FILE carries out, if SRC still has the same names, sizes and headers. With
+--tasks it is one for demi run and demi merge, of one checkpoint or of many. With --explain it prints what demi
 advise SRC would, for these flags.`
 	c.Example = `  demi plan model.safetensors out.safetensors --dtype bf16 --preset llm
-  demi plan model.safetensors out.safetensors --json > plan.json
+  demi plan model.safetensors out.safetensors -o plan.json
   demi model.safetensors out.safetensors --plan plan.json`
 	f := c.Flags()
 	f.Bool(noScan, false, "read headers alone, and leave undecided what the values decide")
 	why := f.Bool(explain, false, "measure what exact, f16, bf16 and auto would cost each tensor, as demi advise does")
-	plan := c.RunE
+	tasks := new(batchFlags)
+	tasks.add(c)
+	plan, two := c.RunE, c.Args
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if tasks.list != "" {
+			return exactArgs("no SRC and DST beside --list", 0)(cmd, args)
+		}
+		return two(cmd, args)
+	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if *why {
+		if err := tasks.check(cmd, flags); err != nil {
+			return err
+		}
+		switch {
+		case tasks.tasks > 0:
+			return a.planTasks(cmd, flags, tasks, args)
+		case *why:
 			return a.advise(cmd, flags, args[0], args[1])
 		}
+		flags.output = tasks.output
 		return plan(cmd, args)
 	}
 	f.Lookup("dry-run").Hidden = true

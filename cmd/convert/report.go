@@ -306,6 +306,11 @@ func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan, j *job) error {
 	if err != nil {
 		return err
 	}
+	if j.output != "" {
+		if err := writeFile(j.output, func(w io.Writer) error { return encodeJSON(w, d) }); err != nil {
+			return err
+		}
+	}
 	if a.json {
 		return a.writeJSON(d)
 	}

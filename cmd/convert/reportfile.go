@@ -34,7 +34,12 @@ func checkReport(path, dst string) error {
 	if !slices.Contains(reportKinds, strings.ToLower(filepath.Ext(path))) {
 		return usagef("--report %s: the extension has to be one of %s", shown(path), strings.Join(reportKinds, ", "))
 	}
-	if err := replaceable(path); err != nil {
+	return checkWritable("--report", path, dst, beginningOf(path))
+}
+
+// checkWritable refuses a file for a flag that could not be written or replaced.
+func checkWritable(flag, path, dst string, beginning *regexp.Regexp) error {
+	if err := replaceable(flag, path, beginning); err != nil {
 		return err
 	}
 	parent := filepath.Dir(filepath.Clean(path))
@@ -42,7 +47,7 @@ func checkReport(path, dst string) error {
 		return nil
 	}
 	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
-		return usagef("--report %s: there is no directory %s", shown(path), shown(parent))
+		return usagef("%s %s: there is no directory %s", flag, shown(path), shown(parent))
 	}
 	return nil
 }
@@ -55,30 +60,35 @@ var beginnings = map[string]*regexp.Regexp{
 	".html": regexp.MustCompile(`^<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy"`),
 }
 
-// replaceable refuses to replace a file that is no report: a directory of
-// weights has a config.json and a README.md, and perhaps an index.
-func replaceable(path string) error {
+func beginningOf(path string) *regexp.Regexp { return beginnings[strings.ToLower(filepath.Ext(path))] }
+
+// planBeginning is that of a plan, also of tasks.
+var planBeginning = regexp.MustCompile(`^\{\s*"version": ?\d+,\s*"command": ?"(plan|batch)"`)
+
+// replaceable refuses to replace a file that does not begin as it should: a
+// directory of weights has a config.json and a README.md, and perhaps an index.
+func replaceable(flag, path string, beginning *regexp.Regexp) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil // writing it will tell
 	case !info.Mode().IsRegular():
-		return usagef("--report %s is not a regular file", shown(path))
+		return usagef("%s %s is not a regular file", flag, shown(path))
 	case info.Size() == 0:
 		return nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	defer f.Close()
 	start := make([]byte, 512)
 	n, err := io.ReadFull(f, start)
 	if err != nil && err != io.ErrUnexpectedEOF {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
-	if !beginnings[strings.ToLower(filepath.Ext(path))].Match(start[:n]) {
-		return usagef("--report %s: the file that is there is no report, and stays; choose another name", shown(path))
+	if !beginning.Match(start[:n]) {
+		return usagef("%s %s: the file that is there is something else, and stays; choose another name", flag, shown(path))
 	}
 	return nil
 }
@@ -88,16 +98,25 @@ func writeReport(path string, d *document) error {
 	if path == "" {
 		return nil
 	}
-	if err := replaceable(path); err != nil { // by now there may be an output
+	if err := replaceable("--report", path, beginningOf(path)); err != nil { // by now there may be an output
 		return err
 	}
-	f, err := atomicfile.Create(path)
+	err := writeFile(path, func(w io.Writer) error { return encodeReport(w, strings.ToLower(filepath.Ext(path)), d) })
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
+	return nil
+}
+
+// writeFile writes a document to a file, in one step.
+func writeFile(path string, encode func(io.Writer) error) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
 	defer f.Abort()
-	if err := encodeReport(f, strings.ToLower(filepath.Ext(path)), d); err != nil {
-		return fmt.Errorf("report: %w", err)
+	if err := encode(f); err != nil {
+		return err
 	}
 	return f.Commit()
 }

@@ -98,6 +98,8 @@ func TestSchemas(t *testing.T) {
 	broken := filepath.Join("../../testdata/safetensors", "bad_overlap.safetensors")
 	require.NoError(t, os.CopyFS(in("unindexed"), os.DirFS(sharded)))
 	require.NoError(t, os.Remove(in("unindexed/model.safetensors.index.json")))
+	jobs := model + "\t" + in("job1.safetensors") + "\n# a comment\n" + in("nothing") + "\t" + in("job2") + "\n"
+	require.NoError(t, os.WriteFile(in("jobs.tsv"), []byte(jobs), 0o666))
 	for _, c := range []struct {
 		schema string
 		code   int
@@ -126,6 +128,15 @@ func TestSchemas(t *testing.T) {
 		{"doctor", 1, []string{"doctor", broken}},
 		{"doctor", 1, []string{"doctor", in("unindexed")}},
 		{"doctor", 0, []string{"doctor", "--fix", in("unindexed")}},
+		{"tasks", 0, []string{"plan", model, in("tasks"), "--dtype", "bf16", "--tasks", "2", "-o", in("tasks.json")}},
+		{"run", 0, []string{"run", in("tasks.json"), "--index", "0"}},
+		{"run", 0, []string{"run", in("tasks.json"), "--index", "1"}},
+		{"merge", 0, []string{"merge", in("tasks.json"), "--verify"}},
+		{"tasks", 3, []string{"plan", "--list", in("jobs.tsv"), "--tasks", "1", "-o", in("scan.json")}},
+		{"tasks", 0, []string{"plan", gguf, in("lacks.gguf"), "--dtype", "bf16", "--tasks", "3", "-o", in("lacks.json")}},
+		{"merge", 4, []string{"merge", in("lacks.json")}},
+		{"run", 0, []string{"run", in("scan.json"), "--index", "0", "--scan"}},
+		{"failure", 2, []string{"run", in("scan.json"), "--index", "0"}},
 		{"failure", 2, []string{model}},
 		{"failure", 3, []string{"inspect", broken}},
 		{"failure", 5, []string{model, in("keep.demi")}},
@@ -139,6 +150,13 @@ func TestSchemas(t *testing.T) {
 
 		document.(map[string]any)["version"] = "2"
 		require.Error(t, schemas[c.schema].Validate(document), "a schema that takes anything says nothing")
+	}
+	for _, name := range []string{"tasks.json", "scan.json"} {
+		text, err := os.ReadFile(in(name))
+		require.NoError(t, err)
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		require.NoError(t, err)
+		require.NoError(t, schemas["batch"].Validate(document), name)
 	}
 }
 
