@@ -44,6 +44,11 @@ func PartsDir(path string) string {
 	return atomicfile.Parts(path)
 }
 
+// IsPartsDir reports whether dir can be what PartsDir returned for path.
+func IsPartsDir(path, dir string) bool {
+	return dir == atomicfile.Parts(path) || dir == atomicfile.Parts(atomicfile.Inside(path))
+}
+
 // NewParts returns the Parts of the output of p, which is decided, for c at
 // path. dir is what PartsDir returned before the first part was written. Parts
 // are taken for those of this output if they were written with the same key,

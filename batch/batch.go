@@ -68,7 +68,7 @@ type Job struct {
 	Source   string              `json:"src"` // as it was given, but absolute, or a URL
 	Output   string              `json:"dst"`
 	Parts    string              `json:"parts,omitzero"`    // demi.PartsDir of the output
-	Create   Create              `json:"create"`             // how the output is made
+	Create   Create              `json:"create"`            // how the output is made
 	Identity []demi.FileIdentity `json:"identity,omitzero"` // of the files of the source
 	Plan     jsontext.Value      `json:"plan,omitzero"`     // a demi.PlanDocument
 	Skipped  bool                `json:"skipped,omitzero"`  // the output was there, made by the same conversion
@@ -95,8 +95,11 @@ type Failure struct {
 // asJSON is how everything is written: what is empty is left out.
 var asJSON = json.JoinOptions(json.Deterministic(true), jsonv1.OmitEmptyWithLegacySemantics(true))
 
-// NewCreate writes options as text.
+// NewCreate writes options as text; nil stands for the defaults.
 func NewCreate(o *demi.CreateOptions) Create {
+	if o == nil {
+		o = &demi.CreateOptions{}
+	}
 	c := Create{IfExists: string(o.IfExists), MaxShard: o.MaxShard, KeepConfig: o.KeepConfig, Align: o.Align}
 	if o.Level != codec.Fast {
 		c.Level = o.Level.String()

@@ -30,6 +30,9 @@ type remembered struct {
 // remember leaves the reason why a task has failed, for Merge to tell, or
 // removes it: err is nil. If it cannot be written, Merge knows less.
 func (r *Runner) remember(j *Job, p *Plan, index int, err error) {
+	if j.Parts == "" {
+		return
+	}
 	name := filepath.Join(j.Parts, fmt.Sprintf("task-%d.error", index))
 	if err == nil {
 		os.Remove(name)

@@ -74,22 +74,20 @@ func (r *Runner) Task(ctx context.Context, path string, index int, report func(*
 	return p, all.err
 }
 
-// readTask reads a task and its jobs.
+// readTask reads a task and the job of each Work of it.
 func readTask(path string, index int) (*Plan, []*Job, error) {
-	var jobs []*Job
-	of := map[int]int{} // by job, the place in jobs
-	needed := func(p *Plan, job int) bool {
-		if index < len(p.Tasks) && len(of) == 0 {
-			jobs = make([]*Job, len(p.Tasks[index].Work))
-			for k, w := range p.Tasks[index].Work {
-				of[w.Job] = k
+	var wanted map[int]*Job
+	p, err := read(path, func(k int) bool { return k == index }, func(p *Plan, job int) bool {
+		if wanted == nil {
+			wanted = map[int]*Job{}
+			for _, w := range p.task(index).Work {
+				wanted[w.Job] = nil
 			}
 		}
-		_, ok := of[job]
+		_, ok := wanted[job]
 		return ok
-	}
-	p, err := read(path, func(k int) bool { return k == index }, needed, func(_ *Plan, n int, j *Job) error {
-		jobs[of[n]] = j
+	}, func(_ *Plan, n int, j *Job) error {
+		wanted[n] = j
 		return nil
 	})
 	if err != nil {
@@ -98,13 +96,23 @@ func readTask(path string, index int) (*Plan, []*Job, error) {
 	if index < 0 || index >= len(p.Tasks) {
 		return p, nil, fmt.Errorf("%w: index %d of a plan with %d tasks, from 0", ErrNoTask, index, len(p.Tasks))
 	}
-	jobs = jobs[:len(p.Tasks[index].Work)]
-	for k, j := range jobs {
+	var jobs []*Job
+	for _, w := range p.Tasks[index].Work {
+		j := wanted[w.Job]
 		if j == nil {
-			return p, nil, &tensor.FileError{File: path, Offset: -1, Err: fmt.Errorf("%w: task %d is for job %d, which is not there", tensor.ErrFormat, index, p.Tasks[index].Work[k].Job)}
+			return p, nil, &tensor.FileError{File: path, Offset: -1, Err: fmt.Errorf("%w: task %d is for job %d, which is not there", tensor.ErrFormat, index, w.Job)}
 		}
+		jobs = append(jobs, j)
 	}
 	return p, jobs, nil
+}
+
+// task returns a task; an empty one if there is none of this index.
+func (p *Plan) task(index int) (t Task) {
+	if index >= 0 && index < len(p.Tasks) {
+		t = p.Tasks[index]
+	}
+	return t
 }
 
 // write writes files of a job.

@@ -98,7 +98,7 @@ func absolute(list []pair) ([]pair, error) {
 	seen := map[string]string{}
 	for i := range list {
 		for _, path := range []*string{&list[i].src, &list[i].dst} {
-			if demi.IsURL(*path) {
+			if demi.IsURL(*path) || *path == toStdout {
 				continue
 			}
 			abs, err := filepath.Abs(*path)
