@@ -293,7 +293,8 @@ var ErrBusy = atomicfile.ErrBusy
 
 func checkOutput(path string, f Format) error {
 	switch ext := strings.ToLower(filepath.Ext(path)); {
-	case path == "" || strings.Trim(filepath.Base(path), ".") == "" || filepath.Base(path) == string(filepath.Separator):
+	case path == "" || strings.Trim(filepath.Base(path), ".") == "" || filepath.Base(path) == string(filepath.Separator),
+		!filepath.IsLocal(filepath.Base(path)): // on Windows, the name of a device
 		return fmt.Errorf("%w: %q is not a name for an output", ErrOutput, path)
 	case isShard(path):
 		return fmt.Errorf("%w: %s is the name of a shard, and one file alone is none", ErrOutput, path)
