@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -286,6 +287,54 @@ func TestCloseWhileLoading(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestManyReaders: sixty-four goroutines share a checkpoint, each reads every
+// tensor, in pieces of its own size and from a place of its own.
+func TestManyReaders(t *testing.T) {
+	dir := library(t)
+	want := values(t, open(t, filepath.Join(dir, "raw.demi")).Source())
+	all := openers(t, dir)
+	for _, layout := range []string{"model.safetensors", "sharded", "raw.demi", "compressed.demi"} {
+		for _, mapped := range []bool{false, true} {
+			c, err := all["Open"](layout, &demi.OpenOptions{Map: mapped})
+			require.NoError(t, err)
+			var wg sync.WaitGroup
+			for g := range 64 {
+				wg.Go(func() {
+					for x := range c.Tensors() {
+						if err := readPieces(x, want[x.Info().Name], g); err != nil {
+							t.Errorf("%s: %v", layout, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, c.Close())
+		}
+	}
+}
+
+// readPieces reads a tensor from an end on, in pieces, and compares it.
+func readPieces(x *demi.Tensor, want []byte, g int) error {
+	piece := 1 + g*g*37
+	for at := range (len(want) + piece - 1) / piece {
+		if g%2 == 1 {
+			at = (len(want)-1)/piece - at
+		}
+		p := make([]byte, min(piece, len(want)-at*piece)+1)
+		n, err := x.ReadAt(p[:len(p)-1], int64(at*piece))
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if !bytes.Equal(p[:n], want[at*piece:][:len(p)-1]) {
+			return fmt.Errorf("tensor %q has other bytes at %d", x.Info().Name, at*piece)
+		}
+		if piece < 64 { // the whole would take long, and it is the same
+			return nil
+		}
+	}
+	return nil
 }
 
 type heldBytes struct {
