@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/demi-weights/demi/internal/crc"
 	"github.com/demi-weights/demi/tensor"
 	"github.com/demi-weights/demi/verify"
 )
@@ -162,6 +163,7 @@ func (a *adviser) survey(ctx context.Context, o RunOptions) error {
 	if err != nil {
 		return err
 	}
+	s.sums = crc.New(a.src, a.read)
 	s.complete = func(k int, sum *scanTile) {
 		in, t := a.src.Tensors()[a.read[k]], &a.rows[k]
 		t.Values = sum.values(in.DType)

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 
+	"github.com/demi-weights/demi/internal/crc"
 	"github.com/demi-weights/demi/internal/dequant"
 	"github.com/demi-weights/demi/internal/httpfile"
 	"github.com/demi-weights/demi/internal/regular"
@@ -32,9 +33,8 @@ type Checkpoint struct {
 	warnings  []string
 	indexMeta []safetensors.IndexEntry // of the index of a safetensors set
 	byName    map[string]int
-	aliases   map[string]string           // names that the metadata give to tensors
-	shared    map[string]string           // tensors that are another one's memory in the file, with the name of that
-	sums      func(context.Context) error // compares the checksums of what reading does not; nil if there are none
+	aliases   map[string]string // names that the metadata give to tensors
+	shared    map[string]string // tensors that are another one's memory in the file, with the name of that
 
 	quantized *dequant.Source // src, if quantised tensors are decoded; else nil
 	way       Dequantize      // in which they are
@@ -83,16 +83,17 @@ func (c *Checkpoint) Warnings() []string { return c.warnings }
 // several types for GGUF.
 func (c *Checkpoint) Meta() tensor.Metadata { return c.src.Meta() }
 
-// CheckSums reads the files of PyTorch again and compares every part of them with
-// its CRC-32, which reading tensors does not; one that differs is
-// tensor.ErrFormat. Other formats have no such sums, or compare them at each
-// read; a lenient Open does without, and so does OpenURL, for which it would be a
-// second download.
+// CheckSums reads the files of PyTorch and compares every part of them with its
+// CRC-32, which reading tensors does not, nor ReadAll; one that differs is
+// tensor.ErrFormat. Convert, Scan, Advise and verify.Measure do that themselves,
+// for the tensors that they read. Other formats have no such sums, or compare
+// them at each read; a lenient Open does without, and so does OpenURL, for which
+// it would be a second download.
 func (c *Checkpoint) CheckSums(ctx context.Context) error {
-	if c.sums == nil || c.site != nil {
+	if c.site != nil {
 		return nil
 	}
-	return c.sums(ctx)
+	return crc.All(ctx, c.stored())
 }
 
 // Shared returns the names of tensors that are the memory of another one in

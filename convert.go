@@ -9,6 +9,7 @@ import (
 	"github.com/demi-weights/demi/codec"
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/internal/cast"
+	"github.com/demi-weights/demi/internal/crc"
 	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/internal/valuehash"
@@ -71,6 +72,15 @@ func (o *RunOptions) withDefaults(of ...*Checkpoint) RunOptions {
 //
 // Convert finishes the sink, or aborts it when it returns an error. Files of the
 // source that are written to meanwhile are tensor.ErrChanged.
+//
+// Of a source that has checksums which reading does not compare, the entries of
+// PyTorch's zip archives, Convert compares those of the tensors that it reads,
+// and of what no tensor lies in, such as the pickle, before the sink is finished
+// and before a file of it counts as complete: one that is wrong is
+// tensor.ErrFormat. An entry that a tensor takes from end to end is summed up as
+// it passes by; where tensors are parts or views of an entry, the entry is read a
+// second time, but not from a URL. Entries of tensors that are left out, or
+// that an earlier run has written, are not looked at.
 func Convert(ctx context.Context, c *Checkpoint, sink tensor.Sink, p *Plan, o *RunOptions) ([]tensor.Record, error) {
 	ended := false
 	defer func() {
@@ -108,6 +118,7 @@ type conversion struct {
 	have    map[int]tensor.Record // of tensors that an earlier run has written
 	done    int                   // records before this one are complete
 	root    valuehash.Root
+	sums    *crc.Check
 
 	unwritten func() error // says whether the files of the source were written to
 }
@@ -210,37 +221,44 @@ func (v *conversion) run(ctx context.Context) error {
 		v.root = v.newRoot(0)
 	}
 	meter := newProgress(v.options, "convert", v.grid)
-	sums := v.checkSums(ctx)
-	err := ordered.Map(ctx, v.grid.Len(), len(v.workers), v.window, v.tile, func(k int64, r tileResult) error {
-		i, _, n := v.grid.At(k)
-		meter.add(n, v.records[i].Name)
-		return v.collect(i, r)
+	v.sums = v.checkSums()
+	err := v.sums.During(ctx, func() error {
+		return ordered.Map(ctx, v.grid.Len(), len(v.workers), v.window, v.tile, func(k int64, r tileResult) error {
+			i, _, n := v.grid.At(k)
+			meter.add(n, v.records[i].Name)
+			if err := v.sums.Add(i, r.sum, n); err != nil {
+				return err
+			}
+			return v.collect(i, r)
+		})
 	})
-	if err := errors.Join(err, sums(err != nil)); err != nil {
+	if err != nil {
 		return err
 	}
-	v.complete(len(v.records))
+	if err := v.complete(len(v.records)); err != nil {
+		return err
+	}
 	if err := errors.Join(ctx.Err(), v.unwritten(), v.unchanged()); err != nil {
 		return err
 	}
 	return v.sink.Finish(v.records)
 }
 
-// checkSums compares the checksums of the source while it is converted. The
-// function that it returns waits for the end, or brings it about.
-func (v *conversion) checkSums(ctx context.Context) (wait func(stop bool) error) {
-	ctx, cancel := context.WithCancel(ctx)
-	result := make(chan error, 1)
-	go func() { result <- v.c.CheckSums(ctx) }()
-	return func(stop bool) error {
-		defer cancel()
-		if stop {
-			cancel()
-			<-result
-			return nil
+// checkSums prepares to compare the checksums of the tensors that have tiles.
+func (v *conversion) checkSums() *crc.Check {
+	read := make([]int, len(v.plan.Tensors))
+	for i := range read {
+		if read[i] = v.plan.Tensors[i].Source; v.has(i) {
+			read[i] = -1
 		}
-		return <-result
 	}
+	return crc.New(v.src, read)
+}
+
+// has reports whether an earlier run has written tensor i.
+func (v *conversion) has(i int) bool {
+	_, done := v.have[i]
+	return done
 }
 
 // begin begins the output and finds out what is left to do.
@@ -252,7 +270,7 @@ func (v *conversion) begin(ctx context.Context) (err error) {
 		}
 	}
 	v.grid = tile.NewGrid(len(infos), func(i int) (int64, int) {
-		if _, done := v.have[i]; done {
+		if v.has(i) {
 			return 0, 0
 		}
 		in := v.plan.Tensors[i].In
@@ -283,8 +301,10 @@ func (v *conversion) newRoot(i int) valuehash.Root {
 }
 
 // complete closes the records up to that of tensor i, which is the next to
-// get results. Tensors without data have no tiles and get their hash here.
-func (v *conversion) complete(i int) {
+// get results. Tensors without data have no tiles and get their hash here. Who
+// watches may keep a tensor for the next run, which will not read it: its
+// checksum comes first.
+func (v *conversion) complete(i int) error {
 	watch, _ := base(v.sink).(resumer)
 	for v.done < i {
 		if r, ok := v.have[v.done]; ok {
@@ -293,12 +313,16 @@ func (v *conversion) complete(i int) {
 			v.records[v.done].Hash = v.root.Sum()
 		}
 		if watch != nil {
+			if err := v.sums.Wait(v.done); err != nil {
+				return err
+			}
 			watch.completed(v.done, v.records)
 		}
 		if v.done++; v.done < len(v.records) {
 			v.root = v.newRoot(v.done)
 		}
 	}
+	return nil
 }
 
 // encoder returns s, which has begun, as a Sink for which the workers do the
@@ -317,7 +341,8 @@ func encoder(s tensor.Sink) store.TileSink {
 type tileResult struct {
 	stats  tensor.Stats
 	leaves [leavesPerTile]valuehash.Leaf
-	n      int // of leaves
+	n      int    // of leaves
+	sum    uint32 // for the checksum of the source
 	off    int64
 	out    []byte // nil if it has been written or encoded
 	tile   *store.Encoded
@@ -336,7 +361,7 @@ func (v *conversion) tile(_ context.Context, number int, k int64) (r tileResult,
 		return r, err
 	}
 	out := in
-	r.off = off
+	r.off, r.sum = off, v.sums.Of(i, in)
 	if t.Converted() {
 		tile.Swap(in, t.In.DType.Bits())
 		out, r.stats = w.cast(v.plan, t, in, off)
@@ -379,7 +404,9 @@ func (v *conversion) copyOf(out []byte) []byte {
 
 // collect adds the result of the next tile, of tensor i.
 func (v *conversion) collect(i int, r tileResult) error {
-	v.complete(i)
+	if err := v.complete(i); err != nil {
+		return err
+	}
 	v.root.Add(r.leaves[:r.n])
 	if s := v.records[i].Stats; s != nil {
 		s.Merge(&r.stats)

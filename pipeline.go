@@ -1,7 +1,6 @@
 package demi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,7 +148,6 @@ func joinComponents(list []component) (*Checkpoint, error) {
 	var sources []tensor.Source
 	var layout, sections []Section
 	var warnings []string
-	var sums []func(context.Context) error
 	shared, aliases := map[string]string{}, map[string]string{}
 	n := 0
 	for i := range list {
@@ -159,7 +157,6 @@ func joinComponents(list []component) (*Checkpoint, error) {
 		sources = append(sources, prefixed(p.name+"/", p.c.src))
 		layout, sections = append(layout, p.c.layout...), append(sections, p.c.sections...)
 		warnings = append(warnings, p.c.warnings...)
-		sums = append(sums, p.c.CheckSums)
 		for name, first := range p.c.shared {
 			shared[p.name+"/"+name] = p.name + "/" + first
 		}
@@ -173,14 +170,6 @@ func joinComponents(list []component) (*Checkpoint, error) {
 	}
 	c := newCheckpoint(src, joinedFormat(list), warnings, layout)
 	c.sections, c.components, c.shared, c.aliases = sections, list, shared, aliases
-	c.sums = func(ctx context.Context) error {
-		for _, check := range sums {
-			if err := check(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	return c, nil
 }
 
@@ -208,7 +197,9 @@ type prefixedSource struct {
 	infos []tensor.Info
 }
 
-func (s *prefixedSource) Tensors() []tensor.Info { return s.infos }
+func (s *prefixedSource) Tensors() []tensor.Info          { return s.infos }
+func (s *prefixedSource) Sums(i int) ([]tensor.Sum, bool) { return tensor.Sums(s.Source, i) }
+func (s *prefixedSource) OtherSums() []tensor.Sum         { return tensor.OtherSums(s.Source) }
 
 // componentOf returns the component that a tensor of a pipeline belongs to, and
 // its name there.

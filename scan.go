@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/demi-weights/demi/internal/crc"
 	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/kernels"
@@ -58,7 +59,8 @@ type SpecialItem struct {
 // Scan reads all values once and says what they are, a row for each tensor in
 // the order of the checkpoint. Nothing in the rows depends on the number of
 // workers. The error is one of reading, of ctx, or tensor.ErrLimit for a limit
-// of memory that does not suffice.
+// of memory that does not suffice. Checksums of the tensors that it reads are
+// compared as Convert does.
 func Scan(ctx context.Context, c *Checkpoint, o *RunOptions) ([]ScanRow, error) {
 	var rows []ScanRow
 	var read []int
@@ -72,6 +74,7 @@ func Scan(ctx context.Context, c *Checkpoint, o *RunOptions) ([]ScanRow, error) 
 	if err != nil {
 		return nil, err
 	}
+	s.sums = crc.New(c.src, read)
 	s.complete = func(k int, sum *scanTile) { rows[read[k]].Values = sum.values(c.src.Tensors()[read[k]].DType) }
 	if err := s.run(ctx); err != nil {
 		return nil, err
@@ -96,6 +99,7 @@ type scan struct {
 	window   int
 	spare    chan *scanTile
 	full     []atomic.Bool // more than MaxDistinct values
+	sums     *crc.Check    // nil: somebody else compares them
 
 	done  int // tensors before this one are complete
 	sum   scanTile
@@ -139,12 +143,15 @@ func newSurvey(src tensor.Source, read []int, tries []trials, o RunOptions) (*sc
 
 func (s *scan) run(ctx context.Context) error {
 	meter := newProgress(s.options, "scan", s.grid)
-	err := ordered.Map(ctx, s.grid.Len(), len(s.workers), s.window, s.tile, func(number int64, t *scanTile) error {
-		k, _, n := s.grid.At(number)
-		s.add(k, t)
-		recycle(s.spare, t)
-		meter.add(n, s.info(k).Name)
-		return nil
+	err := s.sums.During(ctx, func() error {
+		return ordered.Map(ctx, s.grid.Len(), len(s.workers), s.window, s.tile, func(number int64, t *scanTile) error {
+			k, _, n := s.grid.At(number)
+			s.add(k, t)
+			err := s.sums.Add(k, t.crc, n)
+			recycle(s.spare, t)
+			meter.add(n, s.info(k).Name)
+			return err
+		})
 	})
 	if err != nil {
 		return err
@@ -166,8 +173,9 @@ func (s *scan) tile(_ context.Context, worker int, number int64) (*scanTile, err
 	if err := tensor.ReadFull(s.src, s.read[k], p, off); err != nil {
 		return nil, err
 	}
-	tile.Swap(p, in.DType.Bits())
 	t := s.newTile()
+	t.crc = s.sums.Of(k, p)
+	tile.Swap(p, in.DType.Bits())
 	t.first = off / int64(in.DType.Bits()/8)
 	w.look(t, in.DType, p, s.full[k].Load())
 	if t.more {
@@ -225,6 +233,7 @@ type scanTile struct {
 	list     []uint64   // the distinct ones of other types, unless more is set
 	more     bool
 	trials   []trialTile
+	crc      uint32 // for the checksum of the source
 }
 
 func (t *scanTile) reset() { *t = scanTile{list: t.list[:0], trials: t.trials[:0]} }

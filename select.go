@@ -390,3 +390,7 @@ func (p *picked) add(i int, name string) {
 func (p *picked) Tensors() []tensor.Info      { return p.infos }
 func (p *picked) Data(i int) io.ReaderAt      { return p.Source.Data(p.of[i]) }
 func (p *picked) Place(i int) (string, int64) { return p.Source.Place(p.of[i]) }
+func (p *picked) Sums(i int) ([]tensor.Sum, bool) {
+	return tensor.Sums(p.Source, p.of[i])
+}
+func (p *picked) OtherSums() []tensor.Sum { return tensor.OtherSums(p.Source) }

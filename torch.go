@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/demi-weights/demi/internal/httpfile"
 	"github.com/demi-weights/demi/pytorch"
 )
 
@@ -43,16 +44,14 @@ func (o *opener) torchIn(dir string) bool {
 }
 
 func (o *opener) openTorch(path string) (*Checkpoint, error) {
-	set, err := pytorch.OpenSet(path, &pytorch.Options{FS: o.tree.FS, Map: o.Map, Lenient: o.Lenient, MaxHeader: o.MaxHeader})
+	_, remote := o.tree.FS.(*httpfile.Site)
+	set, err := pytorch.OpenSet(path, &pytorch.Options{FS: o.tree.FS, Map: o.Map, Lenient: o.Lenient, Once: remote, MaxHeader: o.MaxHeader})
 	if err != nil {
 		return nil, err
 	}
 	c := newCheckpoint(set, PyTorch, set.Warnings(), torchSections(set))
 	if aliases := set.Aliases(); len(aliases) > 0 {
 		c.shared = aliases
-	}
-	if !o.Lenient {
-		c.sums = set.Verify
 	}
 	return c, nil
 }

@@ -33,8 +33,11 @@ type Options struct {
 	// says so in Warnings: objects of classes that are not known, which are left
 	// out with all that is in them; tensors under keys that have no name; a
 	// missing or unknown version. Otherwise these are errors. Nothing is called
-	// either way.
+	// either way. Sums and OtherSums have nothing then.
 	Lenient bool
+	// Once is for files that are expensive to read: Sums and OtherSums leave out what
+	// would have to be read for its sum alone.
+	Once bool
 	// MaxHeader is a limit on the bytes of the pickle, of the central directory
 	// of the zip archive, and of an index. 0 means the constant MaxHeader.
 	MaxHeader int64
@@ -69,6 +72,7 @@ type File struct {
 	closer   io.Closer        // nil if the caller owns r
 	mapped   *regular.Mapping // nil if the file is not mapped
 	lenient  bool
+	once     bool
 	head     Header
 	dir      directory
 	entries  []entry
@@ -80,7 +84,10 @@ type File struct {
 	warnings []string
 }
 
-var _ tensor.Mapped = (*File)(nil)
+var (
+	_ tensor.Mapped = (*File)(nil)
+	_ tensor.Summed = (*File)(nil)
+)
 
 // Open opens the named file. Close closes it. Errors about the content are
 // *tensor.FileError, others those of the operating system.
@@ -116,7 +123,7 @@ func NewFile(r io.ReaderAt, size int64, opts *Options) (*File, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	f := &File{name: opts.Name, r: r, size: max(size, 0), lenient: opts.Lenient, bands: &bands{}}
+	f := &File{name: opts.Name, r: r, size: max(size, 0), lenient: opts.Lenient, once: opts.Once, bands: &bands{}}
 	limit := opts.maxHeader()
 	if err := f.identify(); err != nil {
 		return nil, err

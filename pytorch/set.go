@@ -23,7 +23,10 @@ type Set struct {
 	warnings []string
 }
 
-var _ tensor.Mapped = (*Set)(nil)
+var (
+	_ tensor.Mapped = (*Set)(nil)
+	_ tensor.Summed = (*Set)(nil)
+)
 
 // OpenSet opens all files of a checkpoint. path is one of:
 //

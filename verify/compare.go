@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/demi-weights/demi/internal/crc"
 	"github.com/demi-weights/demi/internal/ordered"
 	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/kernels"
@@ -74,7 +75,10 @@ func Compare(ctx context.Context, ref, got tensor.Source, o *Options) ([]tensor.
 // Measure compares every tensor of got with the tensor of the same name in
 // ref. Each byte is read once, by several goroutines, in bounded memory. The
 // error tells of reading only, and the report is then not complete:
-// differences are results.
+// differences are results. A wrong checksum of what is compared is an error of
+// reading, tensor.ErrFormat, also of a source whose reads do not compare it
+// (tensor.Summed): where it is not that of a whole tensor, what it is of is read
+// once more.
 func Measure(ctx context.Context, ref, got tensor.Source, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
@@ -112,6 +116,8 @@ type comparison struct {
 	differs    []bool        // of tensors that are not floats: the bytes
 	explaining []*explaining // nil if not asked for
 	workers    []compareWorker
+
+	refSums, gotSums *crc.Check
 }
 
 // A pair is one tensor in both sources. Floats are measured; the rest is
@@ -239,9 +245,29 @@ func (c *comparison) run(ctx context.Context) error {
 		return fmt.Errorf("%w: a memory limit of %d bytes; one worker needs %d", tensor.ErrLimit, o.MaxMemory, o.workerMemory())
 	}
 	c.workers = make([]compareWorker, workers)
+	c.checkSums()
+	return c.refSums.During(ctx, func() error {
+		return c.gotSums.During(ctx, func() error { return c.readTiles(ctx) })
+	})
+}
+
+// checkSums prepares to compare the checksums of both sources.
+func (c *comparison) checkSums() {
+	var ref, got []int
+	for _, p := range c.pairs {
+		ref, got = append(ref, p.ref), append(got, p.got)
+	}
+	c.refSums, c.gotSums = crc.New(c.ref, ref), crc.New(c.got, got)
+}
+
+func (c *comparison) readTiles(ctx context.Context) error {
 	var done int64
+	o, workers := c.options, len(c.workers)
 	return ordered.Map(ctx, c.grid.Len(), workers, 2*workers, c.tile, func(k int64, r tileResult) error {
 		i, off, n := c.grid.At(k)
+		if err := c.addSums(i, n, &r); err != nil {
+			return err
+		}
 		c.merge(i, &r)
 		if r.detail != nil && off+n == c.ref.Tensors()[c.pairs[i].ref].Size {
 			c.Details[i].complete(c.got.Tensors()[c.pairs[i].got].DType)
@@ -251,6 +277,14 @@ func (c *comparison) run(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// addSums adds the next tile, of n bytes of ref, to the checksums of pair i.
+func (c *comparison) addSums(i int, n int64, r *tileResult) error {
+	if err := c.refSums.Add(i, r.refSum, n); err != nil {
+		return err
+	}
+	return c.gotSums.Add(i, r.gotSum, c.gotBytes(c.pairs[i], n))
 }
 
 // merge adds the next tile of pair i.
@@ -280,6 +314,8 @@ type tileResult struct {
 	detail     *Detail      // nil if not asked for
 	deviations []*Deviation // nil if not asked for
 	differs    bool
+
+	refSum, gotSum uint32
 }
 
 // tile compares tile k.
@@ -291,19 +327,17 @@ func (c *comparison) tile(_ context.Context, worker int, k int64) (r tileResult,
 	i, off, n := c.grid.At(k)
 	p := c.pairs[i]
 	a, b := c.ref.Tensors()[p.ref].DType, c.got.Tensors()[p.got].DType
-	gotOff, gotN := off, n
-	if p.float {
-		gotOff, gotN = rescale(off, a, b), rescale(n, a, b)
-	}
-	x, y := w.ref[:n], w.got[:gotN]
+	x, y := w.ref[:n], w.got[:c.gotBytes(p, n)]
 	if err = tensor.ReadFull(c.ref, p.ref, x, off); err == nil {
-		err = tensor.ReadFull(c.got, p.got, y, gotOff)
+		err = tensor.ReadFull(c.got, p.got, y, c.gotBytes(p, off))
 	}
 	if err != nil {
 		return r, err
 	}
+	r.refSum, r.gotSum = c.refSums.Of(i, x), c.gotSums.Of(i, y)
 	if !p.float {
-		return tileResult{differs: !bytes.Equal(x, y)}, nil
+		r.differs = !bytes.Equal(x, y)
+		return r, nil
 	}
 	tile.Swap(x, a.Bits())
 	tile.Swap(y, b.Bits())
@@ -315,6 +349,14 @@ func (c *comparison) tile(_ context.Context, worker int, k int64) (r tileResult,
 		r.deviations = w.rounding.tile(c.explaining[i], off, a, x, b, y)
 	}
 	return r, nil
+}
+
+// gotBytes turns bytes of the first tensor of a pair into those of its second.
+func (c *comparison) gotBytes(p pair, n int64) int64 {
+	if !p.float {
+		return n
+	}
+	return rescale(n, c.ref.Tensors()[p.ref].DType, c.got.Tensors()[p.got].DType)
 }
 
 // rescale turns bytes of elements of type a into bytes of as many of type b.

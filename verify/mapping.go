@@ -81,6 +81,16 @@ func (v *remapped) Data(i int) io.ReaderAt {
 	return r
 }
 
+// Sums returns those of the source below. A transform reads the bytes in another
+// order.
+func (v *remapped) Sums(i int) (sums []tensor.Sum, whole bool) {
+	sums, whole = tensor.Sums(v.Source, i)
+	return sums, whole && v.data[i] == nil
+}
+
+// OtherSums returns those of the source below.
+func (v *remapped) OtherSums() []tensor.Sum { return tensor.OtherSums(v.Source) }
+
 // permuted reads rows of a tensor in another order: row i is from(i) of r.
 type permuted struct {
 	r         io.ReaderAt

@@ -37,7 +37,7 @@ type Source struct {
 	scratch sync.Pool
 }
 
-var _ tensor.Source = (*Source)(nil)
+var _ tensor.Summed = (*Source)(nil)
 
 // A part is one tensor: number under in the source below.
 type part struct {
@@ -130,6 +130,24 @@ func (s *Source) Meta() tensor.Metadata { return s.under.Meta() }
 
 // Place tells where the quantised values are.
 func (s *Source) Place(i int) (file string, offset int64) { return s.under.Place(s.parts[i].under) }
+
+// Sums returns those of the tensor and of its scales. Values that are decoded
+// are not the bytes that a sum is of.
+func (s *Source) Sums(i int) (sums []tensor.Sum, whole bool) {
+	p := s.parts[i]
+	sums, whole = tensor.Sums(s.under, p.under)
+	if p.decode == nil {
+		return sums, whole
+	}
+	if d, ok := p.decode.(*floatDecoder); ok && d.scaled {
+		scales, _ := tensor.Sums(s.under, d.scales)
+		sums = append(sums, scales...)
+	}
+	return sums, false
+}
+
+// OtherSums returns those of the source below.
+func (s *Source) OtherSums() []tensor.Sum { return tensor.OtherSums(s.under) }
 
 // Close closes the source below.
 func (s *Source) Close() error { return s.under.Close() }

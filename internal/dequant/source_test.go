@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -141,3 +142,36 @@ func (s zeros) Data(i int) io.ReaderAt    { return bytes.NewReader(make([]byte, 
 func (s zeros) Meta() tensor.Metadata     { return nil }
 func (s zeros) Place(int) (string, int64) { return "memory", 0 }
 func (s zeros) Close() error              { return nil }
+
+// A summed source has a sum for each tensor: its number.
+type summed struct{ tensor.Source }
+
+type sum struct {
+	tensor.Sum
+	of int
+}
+
+func (summed) Sums(i int) ([]tensor.Sum, bool) { return []tensor.Sum{sum{of: i}}, true }
+func (summed) OtherSums() []tensor.Sum         { return []tensor.Sum{sum{of: -1}} }
+
+// What is decoded has the checksums of its values and of its scales, none of
+// which is that of the decoded bytes.
+func TestSums(t *testing.T) {
+	under := openSafetensors(t, "float8.safetensors")
+	s, err := dequant.New(summed{under}, dequant.Options{})
+	require.NoError(t, err)
+	seen := map[int]bool{}
+	for i, in := range s.Tensors() {
+		sums, whole := s.Sums(i)
+		require.Equal(t, s.From(in.Name) == "", whole, in.Name)
+		require.Equal(t, in.Name, under.Tensors()[sums[0].(sum).of].Name)
+		require.Len(t, sums, map[bool]int{true: 1, false: 2}[whole], in.Name)
+		for _, x := range sums {
+			seen[x.(sum).of] = true
+		}
+	}
+	for i, in := range under.Tensors() {
+		require.True(t, seen[i] || strings.HasSuffix(in.Name, "scaled_fp8"), in.Name)
+	}
+	require.Equal(t, []tensor.Sum{sum{of: -1}}, s.OtherSums())
+}
