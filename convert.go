@@ -192,6 +192,8 @@ func encoderMemory(s tensor.Sink) int64 {
 	switch s := base(s).(type) {
 	case *dirSink:
 		level = s.options.Level
+	case *partSink:
+		level = s.level
 	case *store.Sink:
 		level = s.Level()
 	}
@@ -329,7 +331,10 @@ func (v *conversion) complete(i int) error {
 // encoding, while a tile is in their cache; nil if it is none.
 func encoder(s tensor.Sink) store.TileSink {
 	s = base(s)
-	if d, ok := s.(*dirSink); ok {
+	switch d := s.(type) {
+	case *dirSink:
+		s = d.SetSink
+	case *partSink:
 		s = d.SetSink
 	}
 	t, _ := s.(store.TileSink)

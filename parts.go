@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/demi-weights/demi/codec"
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/tensor"
@@ -111,7 +112,7 @@ func (b *Parts) write(ctx context.Context, file int, tmp string, run *RunOptions
 	}
 	create := func(o *CreateOptions) tensor.Sink {
 		s := &dirSink{path: b.path, source: c}
-		return &partSink{p.createSet(tmp, s.stem(), c, o), p, file, f}
+		return &partSink{p.createSet(tmp, s.stem(), c, o), o.Level, file, f}
 	}
 	sink := create(&b.options)
 	if file == 0 { // it has what a store knows of its sources
@@ -127,9 +128,9 @@ func (b *Parts) write(ctx context.Context, file int, tmp string, run *RunOptions
 // A partSink writes one file of a set.
 type partSink struct {
 	tensor.SetSink
-	plan *Plan
-	file int
-	part tensor.SetFile
+	level codec.Level
+	file  int
+	part  tensor.SetFile
 }
 
 // resume says that the tensors of the other files are somebody else's.
