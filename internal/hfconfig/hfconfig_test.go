@@ -40,3 +40,27 @@ func TestNotJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, values)
 }
+
+// FuzzReplace: of whatever is JSON, nothing but the types changes.
+func FuzzReplace(f *testing.F) {
+	f.Add([]byte(`{"torch_dtype": "bfloat16", "a": {"dtype": "torch.float16", "x": ["dtype", {"dtype": "\u0066p32"}]}, "dtype": 1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		values, err := hfconfig.DTypes(text)
+		if err != nil {
+			require.ErrorIs(t, err, tensor.ErrFormat)
+			return
+		}
+		out := hfconfig.Replace(text, values, tensor.F16)
+		now, err := hfconfig.DTypes(out)
+		require.NoError(t, err)
+		require.Len(t, now, len(values))
+		done, at := 0, 0
+		for i, v := range now {
+			require.Equal(t, tensor.F16, v.DType)
+			require.Equal(t, values[i].Path, v.Path)
+			require.Equal(t, string(text[done:values[i].Start]), string(out[at:v.Start]))
+			done, at = values[i].End, v.End
+		}
+		require.Equal(t, string(text[done:]), string(out[at:]))
+	})
+}
