@@ -102,7 +102,7 @@ func (s *dirSink) collect(ctx context.Context, infos []tensor.Info, workers int,
 			return err
 		}
 		if !s.kept[k] {
-			return fmt.Errorf("%s: the part %s cannot be moved to %s", s.path, s.parts.part(n.File), s.dir.Path(n.File))
+			return s.parts.discard(k, errNotWhole)
 		}
 	}
 	return nil
@@ -180,12 +180,17 @@ func (s *dirSink) adopt(ctx context.Context, n *note, infos []tensor.Info, worke
 	if _, err := os.Lstat(stage); err != nil && s.moving {
 		os.Rename(filepath.Join(s.target(), n.File), stage) // it was moved; if that fails the file is not there
 	}
-	if _, err := os.Lstat(stage); err != nil && s.parts != nil && atomicfile.MkdirAll(filepath.Dir(stage)) == nil {
-		os.Rename(s.parts.part(n.File), stage)
+	if _, err := os.Lstat(stage); err != nil && s.parts != nil {
+		if err := s.parts.move(n.File, stage); err != nil {
+			return err
+		}
 	}
 	from, to := s.files[k].From, s.files[k].To
 	if err := s.check(ctx, stage, n, infos[from:to], workers); err != nil {
-		return ctx.Err()
+		if s.parts == nil || isDamage(err) {
+			return ctx.Err() // it is made again
+		}
+		return err
 	}
 	s.Keep(k)
 	s.kept[k] = true
@@ -201,6 +206,17 @@ func (s *dirSink) check(ctx context.Context, stage string, n *note, infos []tens
 		return s.parts.check(stage, n, infos)
 	}
 	return s.plan.checkReceipt(ctx, stage, n, infos, workers)
+}
+
+// isDamage reports whether an error says that a file is not what was written,
+// and not that it cannot be read.
+func isDamage(err error) bool {
+	for _, class := range []error{errNotWhole, tensor.ErrFormat, tensor.ErrTruncated, tensor.ErrUnsupported, tensor.ErrLimit} {
+		if errors.Is(err, class) {
+			return true
+		}
+	}
+	return false
 }
 
 // clean removes from the staging directory what is not kept.

@@ -49,6 +49,7 @@ type faultCase struct {
 	target demi.Target
 	create demi.CreateOptions
 	old    bool // an output is there, and replaced
+	parts  bool // the output is made of parts
 }
 
 func faultCases() []faultCase {
@@ -56,19 +57,25 @@ func faultCases() []faultCase {
 	shards := demi.CreateOptions{MaxShard: 300_000}
 	forceShards := demi.CreateOptions{MaxShard: 300_000, IfExists: demi.Replace}
 	return []faultCase{
-		{"safetensors", "set", "dst.safetensors", bf16, demi.CreateOptions{}, false},
-		{"safetensors replaced", "set", "dst.safetensors", bf16, force, true},
-		{"gguf", "one.gguf", "dst.gguf", bf16, demi.CreateOptions{}, false},
-		{"store", "set", "dst.demi", bf16, demi.CreateOptions{}, false},
-		{"archive", "set", "dst.demi", demi.Keep, demi.CreateOptions{}, false},
-		{"with a receipt", "one.gguf", "dst.gguf", bf16, demi.CreateOptions{IfExists: demi.Skip}, false},
-		{"directory", "set", "dst", bf16, shards, false},
-		{"directory of gguf", "one.gguf", "dst", bf16, shards, false},
-		{"directory of stores", "archive.demi", "dst", demi.Keep, shards, false},
-		{"directory replaced", "set", "dst", bf16, forceShards, true},
-		{"set", "set", "dst.safetensors", bf16, shards, false},
-		{"pipeline", "pipeline", "dst", bf16, shards, false},
-		{"restored", "archive.demi", "dst", "restore", demi.CreateOptions{}, false},
+		{"safetensors", "set", "dst.safetensors", bf16, demi.CreateOptions{}, false, false},
+		{"safetensors replaced", "set", "dst.safetensors", bf16, force, true, false},
+		{"gguf", "one.gguf", "dst.gguf", bf16, demi.CreateOptions{}, false, false},
+		{"store", "set", "dst.demi", bf16, demi.CreateOptions{}, false, false},
+		{"archive", "set", "dst.demi", demi.Keep, demi.CreateOptions{}, false, false},
+		{"with a receipt", "one.gguf", "dst.gguf", bf16, demi.CreateOptions{IfExists: demi.Skip}, false, false},
+		{"directory", "set", "dst", bf16, shards, false, false},
+		{"directory of gguf", "one.gguf", "dst", bf16, shards, false, false},
+		{"directory of stores", "archive.demi", "dst", demi.Keep, shards, false, false},
+		{"directory replaced", "set", "dst", bf16, forceShards, true, false},
+		{"set", "set", "dst.safetensors", bf16, shards, false, false},
+		{"pipeline", "pipeline", "dst", bf16, shards, false, false},
+		{"restored", "archive.demi", "dst", "restore", demi.CreateOptions{}, false, false},
+		{"parts of a directory", "set", "dst", bf16, shards, false, true},
+		{"parts of a directory replaced", "set", "dst", bf16, forceShards, true, true},
+		{"parts of stores", "set", "dst", demi.Keep, shards, false, true},
+		{"parts of one", "set", "dst.safetensors", bf16, demi.CreateOptions{}, false, true},
+		{"parts of one replaced", "set", "dst.safetensors", bf16, force, true, true},
+		{"parts of a pipeline", "pipeline", "dst", bf16, shards, false, true},
 	}
 }
 
@@ -110,9 +117,15 @@ func (x *faultCase) run(sources, dir string) error {
 		return err
 	}
 	o := demi.Options{Target: x.target, Format: demi.FormatOf(dst)}
+	if x.name == "parts of stores" {
+		o.Format = demi.Demi
+	}
 	p, err := demi.NewPlan(c, o)
 	if err != nil {
 		return err
+	}
+	if x.parts {
+		return x.assemble(c, p, dst)
 	}
 	sink, err := demi.Create(dst, p, c, &create)
 	if err != nil {
@@ -122,12 +135,29 @@ func (x *faultCase) run(sources, dir string) error {
 	return err
 }
 
+// assemble writes all parts and puts them together.
+func (x *faultCase) assemble(c *demi.Checkpoint, p *demi.Plan, dst string) error {
+	b, err := demi.NewParts(dst, demi.PartsDir(dst), "key", p, c, &x.create)
+	if err != nil {
+		return err
+	}
+	run := &demi.RunOptions{Workers: 1}
+	for k := range b.Files() {
+		if _, _, err := b.Write(context.Background(), k, run); err != nil {
+			return err
+		}
+	}
+	_, err = b.Assemble(context.Background(), run)
+	return err
+}
+
 // prepare makes the directory of the output, with an old one if there was one.
 func (x *faultCase) prepare(t *testing.T, sources string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if x.old {
 		first := *x
+		first.parts = false
 		first.target, first.create = demi.To(tensor.F16), demi.CreateOptions{MaxShard: x.create.MaxShard / 3}
 		require.NoError(t, first.run(sources, dir))
 	}
@@ -140,7 +170,7 @@ func visible(t *testing.T, dir string) map[string]string {
 	all := hashes(t, dir)
 	maps.DeleteFunc(all, func(name, _ string) bool {
 		return slices.ContainsFunc(strings.Split(name, "/"), func(s string) bool {
-			return strings.HasSuffix(s, ".partial") || strings.HasSuffix(s, ".journal") || strings.HasSuffix(s, ".receipt")
+			return strings.HasSuffix(s, ".partial") || strings.HasSuffix(s, ".parts") || strings.HasSuffix(s, ".journal") || strings.HasSuffix(s, ".receipt")
 		})
 	})
 	return all
@@ -196,7 +226,7 @@ func (x *faultCase) failEach(t *testing.T, op fault.Op, with error, sources stri
 			require.Equal(t, want, visible(t, dir), what)
 		}
 		whole := err == nil || x.create.IfExists == demi.Skip && maps.Equal(want, visible(t, dir))
-		if again := x.run(sources, dir); whole && !x.old {
+		if again := x.run(sources, dir); whole && !x.old && !x.parts {
 			require.ErrorIs(t, again, fs.ErrExist, what)
 		} else {
 			require.NoError(t, again, what)
@@ -209,7 +239,7 @@ func (x *faultCase) failEach(t *testing.T, op fault.Op, with error, sources stri
 // isClass reports whether an error is one about input or the output's name.
 func isClass(err error) bool {
 	return slices.ContainsFunc([]error{
-		tensor.ErrFormat, tensor.ErrTruncated, tensor.ErrUnsupported, tensor.ErrChanged, tensor.ErrLimit, fs.ErrExist, demi.ErrOutput,
+		tensor.ErrFormat, tensor.ErrTruncated, tensor.ErrUnsupported, tensor.ErrChanged, tensor.ErrLimit, fs.ErrExist, demi.ErrOutput, demi.ErrIncomplete,
 	}, func(class error) bool { return errors.Is(err, class) })
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,8 +80,11 @@ func (b *Parts) Write(ctx context.Context, file int, run *RunOptions) (records [
 	if records, ok := b.Assembled(); ok {
 		return records[f.From:f.To], false, nil
 	}
-	if n := b.receipt(file); n != nil && b.whole(n) {
-		return n.Records, false, nil
+	if n := b.receipt(file); n != nil {
+		there, err := b.there(ctx, file, n, run.withDefaults(b.source).Workers)
+		if there || err != nil {
+			return n.Records, false, err
+		}
 	}
 	if err := atomicfile.MkdirAll(b.dir); err != nil {
 		return nil, false, err
@@ -193,7 +197,7 @@ func (b *Parts) place(from string, file int, records []tensor.Record) error {
 		return err
 	}
 	for _, ext := range []string{"", receiptExt} {
-		if err := os.Rename(from+ext, to+ext); err != nil {
+		if err := atomicfile.Rename(from+ext, to+ext); err != nil {
 			return err
 		}
 		if err := atomicfile.SyncDir(filepath.Dir(to)); err != nil {
@@ -201,6 +205,14 @@ func (b *Parts) place(from string, file int, records []tensor.Record) error {
 		}
 	}
 	return nil
+}
+
+// move moves a part to its place in a staging directory.
+func (b *Parts) move(name, stage string) error {
+	if err := atomicfile.MkdirAll(filepath.Dir(stage)); err != nil {
+		return err
+	}
+	return atomicfile.Rename(b.part(name), stage)
 }
 
 // receipt returns that of a part; nil if there is none, or it is of another
@@ -222,6 +234,28 @@ func (b *Parts) receipt(file int) *note {
 func (b *Parts) whole(n *note) bool {
 	info, err := os.Stat(b.part(n.File))
 	return err == nil && info.Size() == n.Size
+}
+
+// there tells whether the part of a receipt is there: in its place or, where the
+// parts are being put together, or that has ended early, in another.
+func (b *Parts) there(ctx context.Context, file int, n *note, workers int) (bool, error) {
+	if b.whole(n) {
+		return true, nil
+	}
+	for _, name := range []string{b.path, atomicfile.Inside(b.path)} {
+		info, err := os.Stat(filepath.Join(atomicfile.Staging(name), filepath.FromSlash(n.File)))
+		if err == nil && info.Size() == n.Size {
+			return true, nil
+		}
+	}
+	f := b.files[file]
+	if err := b.plan.checkReceipt(ctx, b.final(file), n, b.plan.Infos()[f.From:f.To], workers); err != nil {
+		if isDamage(err) || errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, nil
 }
 
 // Missing returns the numbers of the files of which there is no part, unless
@@ -329,8 +363,11 @@ func (b *Parts) check(path string, n *note, infos []tensor.Info) error {
 }
 
 // discard removes the receipt of a part that is not what was written, so that
-// it is written again.
+// it is written again. One that cannot be read stays.
 func (b *Parts) discard(file int, why error) error {
+	if !isDamage(why) {
+		return why
+	}
 	name := b.part(b.files[file].Name)
 	return errors.Join(fmt.Errorf("%s: %w: the part %s is not what was written (%w): it has to be written again", b.path, ErrIncomplete, name, why), os.Remove(name+receiptExt))
 }

@@ -1,13 +1,12 @@
 package format
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/zeebo/blake3"
 
+	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -51,21 +50,11 @@ func (p *part) relink(place member) error {
 	copy(index[from:], place.append(nil))
 	foot := f.foot
 	foot.digest = digestOf(index)
-	if err := overwrite(p.name, foot.append(index[from:]), s.at); err != nil {
+	if err := atomicfile.Overwrite(p.name, foot.append(index[from:]), s.at); err != nil {
 		return err
 	}
 	p.x.member, p.digest = place, foot.digest
 	return nil
-}
-
-// overwrite makes bytes of a file durable in the place of others.
-func overwrite(name string, b []byte, off int64) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(b, off)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func (m *member) append(p []byte) []byte {

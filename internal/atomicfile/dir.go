@@ -45,6 +45,9 @@ func Inside(dir string) string {
 	return filepath.Join(dir, filepath.Base(dir))
 }
 
+// Staging returns the name of the staging directory for name.
+func Staging(name string) string { return beside(name, ".partial") }
+
 // Parts returns the name of the directory, beside name, for files that other
 // processes write, and that will be put together to what has that name.
 func Parts(name string) string { return beside(name, ".parts") }

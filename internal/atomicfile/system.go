@@ -76,6 +76,23 @@ func rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
+// Rename gives a file another name, in the place of what has it.
+func Rename(from, to string) error { return rename(from, to) }
+
+// Overwrite puts bytes into a file, in the place of others, and makes them
+// durable. A process that ends early leaves the old ones or the new ones, as
+// far as a write of their length is one step.
+func Overwrite(name string, p []byte, off int64) error {
+	f, err := openFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err = writeAt(f, p, off); err == nil {
+		err = syncFile(f)
+	}
+	return errors.Join(err, f.Close())
+}
+
 func link(from, to string) error {
 	if err := fault.On(fault.Link, to); err != nil {
 		return err
