@@ -175,3 +175,32 @@ func TestSchemaOfValues(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, closedSchemas(t)["inspect"].Validate(document))
 }
+
+// TestSchemaOfProgress: each line of --progress json, in every phase.
+func TestSchemaOfProgress(t *testing.T) {
+	schema := closedSchemas(t)["progress"]
+	dir := t.TempDir()
+	model := filepath.Join("../../testdata/charlm", "model.safetensors")
+	store := filepath.Join(dir, "x.demi")
+	phases := map[string]bool{}
+	for _, args := range [][]string{
+		{model, store, "--verify", "--json", "--report", filepath.Join(dir, "x.json")},
+		{"verify", model, store},
+		{"inspect", "--scan", model},
+	} {
+		var lines bytes.Buffer
+		cmd := demiCommand(t, append([]string{"--progress", "json"}, args...)...)
+		cmd.Stderr = &lines
+		require.NoError(t, cmd.Run(), "%v", args)
+		require.NotZero(t, lines.Len(), "%v", args)
+		for line := range bytes.Lines(lines.Bytes()) {
+			document, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+			require.NoError(t, err, "%v: %s", args, line)
+			require.NoError(t, schema.Validate(document), "%v: %s", args, line)
+			phases[document.(map[string]any)["phase"].(string)] = true
+			document.(map[string]any)["done"] = "all"
+			require.Error(t, schema.Validate(document), "a schema that takes anything says nothing")
+		}
+	}
+	require.Equal(t, map[string]bool{"scan": true, "convert": true, "verify": true, "hash": true}, phases)
+}
