@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 		"internal/shardset", "internal/sniff"},
 
 	"examples/mixedprecision": {"kernels"},
+	"examples/casestudies":    {"", "tensor", "kernels", "codec", "verify", "safetensors"},
 
 	"internal/atomicfile": {"internal/fault"},
 	"internal/cast":       {"tensor", "kernels", "internal/tile"},
