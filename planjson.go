@@ -53,6 +53,9 @@ type PlanOptions struct {
 	MaxRelErr     float64  `json:"max_rel_err,omitempty"`    // of Auto
 	TargetBytes   int64    `json:"target_bytes,omitempty"`   // of Auto
 	TargetPercent float64  `json:"target_percent,omitempty"` // of Auto
+	// Dequantize is that of OpenOptions, by which the source is opened, and no
+	// option of a plan; "" for DequantizeNone.
+	Dequantize string `json:"dequantize,omitempty"`
 }
 
 // A PlannedTensor is a Choice in a PlanDocument. Types are those of TypeName.
@@ -91,7 +94,8 @@ func (o Options) Text() PlanOptions {
 	return t
 }
 
-// Options reads the options again; "" means a default, as in Options.
+// Options reads the options again; "" means a default, as in Options. Dequantize
+// is none of them.
 func (t *PlanOptions) Options() (o Options, err error) {
 	o = Options{
 		Target: Target(t.Target), Overflow: Overflow(t.Overflow), OnNaN: NaNPolicy(t.OnNaN), Flush: t.Subnormals == "flush",
@@ -106,6 +110,9 @@ func (t *PlanOptions) Options() (o Options, err error) {
 	}
 	if !slices.Contains([]string{"", "keep", "flush"}, t.Subnormals) {
 		return o, fmt.Errorf("unknown subnormals %q (keep, flush)", t.Subnormals)
+	}
+	if _, err = ParseDequantize(t.Dequantize); err != nil {
+		return o, err
 	}
 	o.EMA, o.Tie, o.Untie = EMAPolicy(t.EMA), t.Tie, t.Untie
 	for _, text := range t.Drop {
@@ -132,6 +139,7 @@ func (p *Plan) Document(c *Checkpoint) (*PlanDocument, error) {
 		return nil, err
 	}
 	d := &PlanDocument{Version: PlanVersion, Command: "plan", Options: p.Options.Text(), Files: append([]FileIdentity{}, files...)}
+	d.Options.Dequantize = string(c.way)
 	d.Dropped = slices.Clone(p.Dropped)
 	d.In, d.Out = p.Bytes()
 	d.Tensors = make([]PlannedTensor, len(p.Tensors))

@@ -1,6 +1,7 @@
 package demi
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +16,9 @@ import (
 //
 // Files that are not those of the plan are tensor.ErrChanged, in a
 // *tensor.FileError; they are compared by name, size and header, not by time.
-// Tensors and types that do not follow from the options are tensor.ErrFormat.
+// Tensors and types that do not follow from the options are tensor.ErrFormat, and
+// a Checkpoint that was opened with another OpenOptions.Dequantize is
+// tensor.ErrUnsupported.
 // Other errors are those of ReadPlan and NewPlan.
 func LoadPlan(c *Checkpoint, r io.Reader) (*Plan, error) {
 	d, err := readPlan(r, c.Len(), tensor.ErrFormat) // more do not fit
@@ -32,6 +35,9 @@ func (d *PlanDocument) Plan(c *Checkpoint) (*Plan, error) {
 		return nil, fmt.Errorf("plan: options: %w: %w", tensor.ErrFormat, err)
 	}
 	if err := d.checkFiles(c); err != nil {
+		return nil, err
+	}
+	if err := d.checkWay(c); err != nil {
 		return nil, err
 	}
 	p, err := NewPlan(c, o)
@@ -65,6 +71,15 @@ func (d *PlanDocument) checkFiles(c *Checkpoint) error {
 		return changedFile(d.Files[len(files)].Name, "it is a file of the plan, which has %d; there are %d", len(d.Files), len(files))
 	}
 	return nil
+}
+
+// checkWay compares how quantised tensors are read.
+func (d *PlanDocument) checkWay(c *Checkpoint) error {
+	want, err := ParseDequantize(d.Options.Dequantize)
+	if have := cmp.Or(c.way, DequantizeNone); err == nil && want != have {
+		return fmt.Errorf("plan: %w: it was made with --dequantize=%s, the checkpoint is open with %s", tensor.ErrUnsupported, want, have)
+	}
+	return err
 }
 
 // settle gives the tensors of p, which is new, the types of the document.

@@ -84,7 +84,7 @@ func (a *app) advise(cmd *cobra.Command, f *convertFlags, src, dst string) error
 	meter.stop()
 	if a.json {
 		return a.writeJSON(adviceDocument{
-			Version: documentVersion, Command: "advise", Program: program(), Options: newOptionsDocument(o),
+			Version: documentVersion, Command: "advise", Program: program(), Options: a.optionsDocument(o),
 			Inputs: c.Sections(), Advice: v, Warnings: c.Warnings(), Seconds: time.Since(a.started).Seconds(),
 		})
 	}

@@ -323,7 +323,7 @@ func (a *app) runner() (*batch.Runner, error) {
 	run, err := a.runOptions()
 	return &batch.Runner{
 		Open: func(ctx context.Context, source string, o *demi.PlanOptions) (*demi.Checkpoint, error) {
-			a.lenient = o.Lenient
+			a.lenient, a.dequant = o.Lenient, o.Dequantize
 			return a.open(ctx, source)
 		},
 		Classify: failureOf,

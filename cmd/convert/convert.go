@@ -280,14 +280,18 @@ func (a *app) prepare(cmd *cobra.Command, f *convertFlags, src, dst string) (j *
 	if j, err = a.newJob(f, src, dst); err != nil {
 		return nil, nil, nil, err
 	}
+	d, err := a.readPlan(f, cmd.Flags())
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	if c, err = a.open(cmd.Context(), src); err != nil {
 		return nil, nil, nil, sourceHint(cmd, err, src, dst)
 	}
 	if f.restore {
 		return j, c, nil, nil
 	}
-	if p, err = f.newPlan(c, dst, j.options); err != nil {
-		return nil, c, nil, planHint(err, j.options, c.Format())
+	if p, err = f.newPlan(c, dst, j.options, d); err != nil {
+		return nil, c, nil, err
 	}
 	a.warnOf(p)
 	return j, c, p, checkFlags(cmd.Flags(), p.Options.Format)

@@ -90,17 +90,34 @@ func (f *convertFlags) checkPlan(set *pflag.FlagSet) error {
 	return nil
 }
 
-// newPlan makes a plan of options, or loads one.
-func (f *convertFlags) newPlan(c *demi.Checkpoint, dst string, o demi.Options) (*demi.Plan, error) {
+// readPlan reads the document of --plan, which says how quantised tensors are
+// read unless a flag does; nil without the flag.
+func (a *app) readPlan(f *convertFlags, set *pflag.FlagSet) (*demi.PlanDocument, error) {
 	if f.plan == "" {
-		return demi.NewPlan(c, o)
+		return nil, nil
 	}
 	file, err := os.Open(f.plan)
 	if err != nil {
 		return nil, sourceError(err)
 	}
 	defer file.Close()
-	p, err := demi.LoadPlan(c, file)
+	d, err := demi.ReadPlan(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.plan, err)
+	}
+	if !set.Changed("dequantize") {
+		a.dequant = d.Options.Dequantize
+	}
+	return d, nil
+}
+
+// newPlan makes a plan of options, or of a document.
+func (f *convertFlags) newPlan(c *demi.Checkpoint, dst string, o demi.Options, d *demi.PlanDocument) (*demi.Plan, error) {
+	if d == nil {
+		p, err := demi.NewPlan(c, o)
+		return p, planHint(err, o, c.Format())
+	}
+	p, err := d.Plan(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.plan, err)
 	}

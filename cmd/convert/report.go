@@ -49,8 +49,12 @@ type document struct {
 
 }
 
-func newOptionsDocument(o demi.Options) *demi.PlanOptions {
+// optionsDocument returns options, and how quantised tensors were read.
+func (a *app) optionsDocument(o demi.Options) *demi.PlanOptions {
 	d := o.Text()
+	if a.dequant != string(demi.DequantizeNone) {
+		d.Dequantize = a.dequant
+	}
 	return &d
 }
 
@@ -117,7 +121,7 @@ func program() string {
 
 func (a *app) reportConversion(ctx context.Context, c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, j *job) error {
 	d := &document{
-		Version: documentVersion, Command: "convert", Program: program(), Options: newOptionsDocument(p.Options),
+		Version: documentVersion, Command: "convert", Program: program(), Options: a.optionsDocument(p.Options),
 		Inputs: newFiles(c), Outputs: []fileDocument{}, Summary: verify.Summarize(records), Groups: verify.NewGroups(records),
 		Tensors: verify.Rows(records), Dropped: p.Dropped, Savings: p.Savings(), records: records, title: shown(j.src) + " → " + j.dst,
 	}

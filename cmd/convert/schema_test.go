@@ -95,6 +95,7 @@ func TestSchemas(t *testing.T) {
 	model := filepath.Join("../../testdata/charlm", "model.safetensors")
 	gguf := filepath.Join("../../testdata/charlm", "model.gguf")
 	sharded := filepath.Join("../../testdata/charlm", "sharded")
+	quantised := filepath.Join("../../testdata/dequant", "quantised.gguf")
 	broken := filepath.Join("../../testdata/safetensors", "bad_overlap.safetensors")
 	require.NoError(t, os.CopyFS(in("unindexed"), os.DirFS(sharded)))
 	require.NoError(t, os.Remove(in("unindexed/model.safetensors.index.json")))
@@ -115,6 +116,8 @@ func TestSchemas(t *testing.T) {
 		{"plan", 0, []string{"plan", model, in("x.safetensors"), "--no-scan", "--order", "canonical", "--add-format=false"}},
 		{"plan", 0, []string{sharded, in("x"), "--dry-run", "--preset", "llm", "--dtype", "bf16", "--keep-split"}},
 		{"plan", 0, []string{"plan", in("keep.demi"), in("x.gguf"), "--container-only", "--on-overflow", "keep", "--on-nan", "error"}},
+		{"plan", 0, []string{"plan", quantised, in("x.gguf"), "--dtype", "bf16", "--dequantize"}},
+		{"convert", 0, []string{quantised, in("values.gguf"), "--dtype", "bf16", "--dequantize=all"}},
 		{"inspect", 0, []string{"inspect", model}},
 		{"inspect", 0, []string{"inspect", gguf, "--scan"}},
 		{"inspect", 0, []string{"inspect", in("keep.demi"), "--bytes"}},
