@@ -34,6 +34,7 @@ type RunOptions struct {
 	Progress func(Progress)
 
 	headers int64 // bytes of MaxMemory that are not for buffers
+	remote  bool  // a source is behind a URL
 }
 
 // A Progress says how far the work has come.
@@ -44,8 +45,13 @@ type Progress struct {
 	Tensor string // the one that the last tile belongs to
 }
 
-// remoteWorkers is the default for checkpoints behind a URL.
-const remoteWorkers = 8
+// The defaults for checkpoints behind a URL: workers, which wait for the network
+// more than they work, and bytes that one of them asks for at a time. Shorter
+// requests cost as much as what they bring: docs/perf.md.
+const (
+	remoteWorkers = 8
+	remoteRun     = 1 << 20
+)
 
 // withDefaults returns the options for work on these checkpoints.
 func (o *RunOptions) withDefaults(of ...*Checkpoint) RunOptions {
@@ -58,9 +64,10 @@ func (o *RunOptions) withDefaults(of ...*Checkpoint) RunOptions {
 	}
 	for _, c := range of {
 		r.headers += c.HeaderMemory()
-		if c.site != nil && (o == nil || o.Workers <= 0) {
-			r.Workers = remoteWorkers // they wait for the network more than they work
-		}
+		r.remote = r.remote || c.site != nil
+	}
+	if r.remote && (o == nil || o.Workers <= 0) {
+		r.Workers = remoteWorkers
 	}
 	return r
 }
@@ -110,6 +117,7 @@ type conversion struct {
 	options RunOptions
 	grid    *tile.Grid
 	workers []worker
+	reads   int64 // bytes that are read at once; 0 for a tile
 	window  int
 	spare   chan []byte         // output buffers that wait, for sinks that want order
 	tiles   store.TileSink      // the sink, if it takes tiles that are encoded; else nil
@@ -164,23 +172,24 @@ func (p *Plan) record(t *Choice) tensor.Record {
 
 // divide finds how many workers the memory allows. A worker has its buffers,
 // and each place of the window an output buffer if the sink wants order.
-func (v *conversion) divide() error {
+func (v *conversion) divide() (err error) {
 	var each, queued int64
 	for i := range v.plan.Tensors {
 		m, out := v.plan.Tensors[i].memory()
 		each, queued = max(each, m), max(queued, out)
 	}
-	if v.sink.Ordered() {
-		each += 2 * queued
+	if !v.sink.Ordered() {
+		queued = 0
 	}
+	each += 2 * queued
 	if v.plan.Options.Format == Demi {
 		each += encoderMemory(v.sink)
 	}
-	n, err := v.options.workers(each)
-	if err != nil {
+	var n int
+	if n, v.reads, err = v.options.divide(each, 2*queued); err != nil {
 		return err
 	}
-	v.workers, v.window = make([]worker, n), 2*n
+	v.workers, v.window = make([]worker, n), 2*n*tilesIn(v.reads)
 	v.spare, v.encoded = make(chan []byte, v.window), make(chan *store.Encoded, v.window)
 	return nil
 }
@@ -225,7 +234,7 @@ func (v *conversion) run(ctx context.Context) error {
 	meter := newProgress(v.options, "convert", v.grid)
 	v.sums = v.checkSums()
 	err := v.sums.During(ctx, func() error {
-		return ordered.Map(ctx, v.grid.Len(), len(v.workers), v.window, v.tile, func(k int64, r tileResult) error {
+		return ordered.Runs(ctx, v.grid.Len(), len(v.workers), v.window, v.grid.Runs(v.reads), v.tile, func(k int64, r tileResult) error {
 			i, _, n := v.grid.At(k)
 			meter.add(n, v.records[i].Name)
 			if err := v.sums.Add(i, r.sum, n); err != nil {
@@ -359,10 +368,10 @@ const leavesPerTile = tile.Elems * 8 / valuehash.LeafSize
 // tile does all the work on tile k.
 func (v *conversion) tile(_ context.Context, number int, k int64) (r tileResult, err error) {
 	w := &v.workers[number]
-	i, off, n := v.grid.At(k)
+	i, off, _ := v.grid.At(k)
 	t := &v.plan.Tensors[i]
-	in := grow(&w.in, n)
-	if err = tensor.ReadFull(v.src, t.Source, in, off); err != nil {
+	in, err := w.in.Read(v.grid, k, v.reads, func(_ int, p []byte, off int64) error { return tensor.ReadFull(v.src, t.Source, p, off) })
+	if err != nil {
 		return r, err
 	}
 	out := in
@@ -438,7 +447,8 @@ func recycle[T any](pool chan T, x T) {
 
 // A worker is the memory of one goroutine.
 type worker struct {
-	in, out []byte
+	in      tile.Reader
+	out     []byte
 	meter   verify.Meter
 	encoder *store.TileEncoder
 }

@@ -43,15 +43,20 @@ func (d *decider) read(ctx context.Context, src tensor.Source, o RunOptions) err
 		m, _ := d.plan.Tensors[i].memory()
 		each = max(each, m)
 	}
-	n, err := o.workers(each)
+	n, reads, err := o.divide(each, 0)
 	if err != nil {
 		return err
 	}
 	workers := make([]worker, n)
 	meter := newProgress(o, "scan", grid)
-	return ordered.Map(ctx, grid.Len(), n, 2*n, func(_ context.Context, w int, k int64) (f finding, err error) {
-		i, off, n := grid.At(k)
-		return workers[w].look(src, d.plan, &d.plan.Tensors[d.open[i]], off, n)
+	return ordered.Runs(ctx, grid.Len(), n, 2*n*tilesIn(reads), grid.Runs(reads), func(_ context.Context, w int, k int64) (f finding, err error) {
+		i, off, _ := grid.At(k)
+		t := &d.plan.Tensors[d.open[i]]
+		in, err := workers[w].in.Read(grid, k, reads, func(_ int, p []byte, off int64) error { return tensor.ReadFull(src, t.Source, p, off) })
+		if err != nil {
+			return f, err
+		}
+		return workers[w].look(d.plan, t, in, off), nil
 	}, func(k int64, f finding) error {
 		i, _, n := grid.At(k)
 		d.findings[i].scan.Merge(&f.scan)
@@ -63,11 +68,7 @@ func (d *decider) read(ctx context.Context, src tensor.Source, o RunOptions) err
 }
 
 // look finds out about one tile of an undecided tensor.
-func (w *worker) look(src tensor.Source, p *Plan, t *Choice, off, n int64) (f finding, err error) {
-	in := grow(&w.in, n)
-	if err = tensor.ReadFull(src, t.Source, in, off); err != nil {
-		return f, err
-	}
+func (w *worker) look(p *Plan, t *Choice, in []byte, off int64) (f finding) {
 	tile.Swap(in, t.In.DType.Bits())
 	if p.Options.OnNaN == NaNError {
 		f.nan = countNaN(t.In.DType, in, off)
@@ -81,7 +82,7 @@ func (w *worker) look(src tensor.Source, p *Plan, t *Choice, off, n int64) (f fi
 	default:
 		f.scan.F32(tile.Float32s(in))
 	}
-	return f, nil
+	return f
 }
 
 // settleOverflow decides the tensors with a type whose values may overflow.

@@ -3,6 +3,7 @@ package demi
 import (
 	"fmt"
 
+	"github.com/demi-weights/demi/internal/tile"
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -34,6 +35,23 @@ func (o RunOptions) workers(each int64) (int, error) {
 	}
 	return int(min(int64(o.Workers), left/max(each, 1))), nil
 }
+
+// divide returns how many workers the memory allows, of which each needs so many
+// bytes, and how many bytes each of them reads at a time: 0 stands for one tile.
+// Behind a URL that is more, where it leaves all workers: it takes as much memory,
+// and for every further tile that it may have what waits of a tile.
+func (o RunOptions) divide(each, waiting int64) (n int, run int64, err error) {
+	if n, err = o.workers(each); err != nil || !o.remote {
+		return n, 0, err
+	}
+	if m, err := o.workers(each + remoteRun + int64(tilesIn(remoteRun)-1)*waiting); err == nil && m == n {
+		run = remoteRun
+	}
+	return n, run, nil
+}
+
+// tilesIn returns how many tiles a run of so many bytes may have.
+func tilesIn(run int64) int { return int(max(1, run/tile.Bytes)) }
 
 // Buffers returns what MaxMemory leaves for buffers in work on these
 // checkpoints: 0 if there is no limit, and tensor.ErrLimit if nothing is left.

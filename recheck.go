@@ -22,16 +22,16 @@ func hashesOf(ctx context.Context, c *Checkpoint, run RunOptions) ([]tensor.Hash
 	infos := c.src.Tensors()
 	h := &hashing{src: c.src, hashes: make([]tensor.Hash, len(infos))}
 	h.grid = tile.NewGrid(len(infos), func(i int) (int64, int) { return infos[i].Size, infos[i].DType.Bits() })
-	n, err := run.workers(tile.Elems * 8)
+	n, reads, err := run.divide(tile.Elems*8, 0)
 	if err != nil {
 		return nil, err
 	}
-	h.workers = make([]worker, n)
+	h.workers, h.reads = make([]tile.Reader, n), reads
 	if len(infos) > 0 {
 		h.root = valuehash.NewRoot(infos[0].TypeName(), infos[0].Shape, infos[0].Size)
 	}
 	meter := newProgress(run, "verify", h.grid)
-	err = ordered.Map(ctx, h.grid.Len(), n, 2*n, h.tile, func(k int64, r tileResult) error {
+	err = ordered.Runs(ctx, h.grid.Len(), n, 2*n*tilesIn(reads), h.grid.Runs(reads), h.tile, func(k int64, r tileResult) error {
 		i, _, n := h.grid.At(k)
 		h.completeTo(i)
 		h.root.Add(r.leaves[:r.n])
@@ -49,16 +49,16 @@ func hashesOf(ctx context.Context, c *Checkpoint, run RunOptions) ([]tensor.Hash
 type hashing struct {
 	src     tensor.Source
 	grid    *tile.Grid
-	workers []worker
+	reads   int64 // bytes that are read at once; 0 for a tile
+	workers []tile.Reader
 	root    valuehash.Root
 	done    int // hashes before this one are complete
 	hashes  []tensor.Hash
 }
 
 func (h *hashing) tile(_ context.Context, number int, k int64) (r tileResult, err error) {
-	i, off, n := h.grid.At(k)
-	p := grow(&h.workers[number].in, n)
-	if err = tensor.ReadFull(h.src, i, p, off); err == nil {
+	p, err := h.workers[number].Read(h.grid, k, h.reads, func(i int, p []byte, off int64) error { return tensor.ReadFull(h.src, i, p, off) })
+	if err == nil {
 		r.n = len(valuehash.AppendLeaves(r.leaves[:0], p))
 	}
 	return r, err

@@ -96,6 +96,7 @@ type scan struct {
 	complete func(k int, sum *scanTile) // is called for each tensor, in order; sum is the scan's
 	grid     *tile.Grid
 	workers  []scanWorker
+	reads    int64 // bytes that are read at once; 0 for a tile
 	window   int
 	spare    chan *scanTile
 	full     []atomic.Bool // more than MaxDistinct values
@@ -109,6 +110,10 @@ type scan struct {
 // scanMemory is what a scan holds for each worker beside a tile: the tile as
 // F32 (256 KiB), what has been seen of it, and two results that wait.
 const scanMemory = 768 << 10
+
+// scanWaiting is what two results take that wait: up to MaxDistinct values, and a
+// set of patterns for the tensor and for each of three trials.
+const scanWaiting = 2 * (8*MaxDistinct + 4*9<<10)
 
 // newScan prepares to read the tensors in read, each of which has values.
 func newScan(src tensor.Source, read []int, o RunOptions) (*scan, error) {
@@ -127,16 +132,16 @@ func newSurvey(src tensor.Source, read []int, tries []trials, o RunOptions) (*sc
 		}
 		each = max(each, m)
 	}
-	n, err := o.workers(each + scanMemory)
+	n, reads, err := o.divide(each+scanMemory, scanWaiting)
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{src: src, options: o, read: read, trials: tries}
+	s := &scan{src: src, options: o, read: read, trials: tries, reads: reads}
 	s.grid = tile.NewGrid(len(read), func(k int) (int64, int) {
 		in := infos[read[k]]
 		return in.Size, in.DType.Bits()
 	})
-	s.workers, s.window, s.full = make([]scanWorker, n), 2*n, make([]atomic.Bool, len(read))
+	s.workers, s.window, s.full = make([]scanWorker, n), 2*n*tilesIn(reads), make([]atomic.Bool, len(read))
 	s.spare = make(chan *scanTile, s.window)
 	return s, nil
 }
@@ -144,7 +149,7 @@ func newSurvey(src tensor.Source, read []int, tries []trials, o RunOptions) (*sc
 func (s *scan) run(ctx context.Context) error {
 	meter := newProgress(s.options, "scan", s.grid)
 	err := s.sums.During(ctx, func() error {
-		return ordered.Map(ctx, s.grid.Len(), len(s.workers), s.window, s.tile, func(number int64, t *scanTile) error {
+		return ordered.Runs(ctx, s.grid.Len(), len(s.workers), s.window, s.grid.Runs(s.reads), s.tile, func(number int64, t *scanTile) error {
 			k, _, n := s.grid.At(number)
 			s.add(k, t)
 			err := s.sums.Add(k, t.crc, n)
@@ -167,10 +172,10 @@ func hasValues(d tensor.DType) bool { return d.IsFloat() || d.IsSmallFloat() && 
 // tile looks at one tile.
 func (s *scan) tile(_ context.Context, worker int, number int64) (*scanTile, error) {
 	w := &s.workers[worker]
-	k, off, n := s.grid.At(number)
+	k, off, _ := s.grid.At(number)
 	in := s.info(k)
-	p := grow(&w.in, n)
-	if err := tensor.ReadFull(s.src, s.read[k], p, off); err != nil {
+	p, err := w.in.Read(s.grid, number, s.reads, func(k int, p []byte, off int64) error { return tensor.ReadFull(s.src, s.read[k], p, off) })
+	if err != nil {
 		return nil, err
 	}
 	t := s.newTile()

@@ -13,10 +13,11 @@ import (
 
 // A scanWorker is the memory of one goroutine.
 type scanWorker struct {
-	in, wide []byte
-	seen     []byte // by pattern of 16 bits
-	known    distinct
-	caster   worker // casts what is tried
+	in     tile.Reader
+	wide   []byte
+	seen   []byte // by pattern of 16 bits
+	known  distinct
+	caster worker // casts what is tried
 }
 
 // look finds out about the values of p, which are of type d and in the byte

@@ -259,3 +259,69 @@ func TestIsURL(t *testing.T) {
 		require.Equal(t, want, demi.IsURL(path), path)
 	}
 }
+
+// A conversion asks for a MiB at a time, and for each byte once; under a limit of
+// memory for less. Bytes and figures are those of the file on the disk.
+func TestURLRequests(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model.safetensors")
+	m := &mem{}
+	for i := range 2 {
+		values := make([]float32, 2<<20)
+		for k := range values {
+			values[k] = float32(k*(i+1)) / 3
+		}
+		m.f32(fmt.Sprintf("w%d", i), values...)
+	}
+	convertKeep(t, m.checkpoint(), path)
+	h := newHub(t, dir)
+	const size = 2 * 8 << 20
+	for name, x := range map[string]struct {
+		run    *demi.RunOptions
+		target demi.Target
+		least  int64 // requests
+		most   int64
+	}{
+		"default":    {nil, demi.To(tensor.BF16), 16, 16 + 8},
+		"one worker": {&demi.RunOptions{Workers: 1, MaxMemory: 16 << 20}, demi.To(tensor.F16), 16, 16 + 8},
+		"low memory": {&demi.RunOptions{MaxMemory: 6 << 20}, demi.To(tensor.BF16), 4 * 16, 4*16 + 8},
+		"two reads":  {nil, demi.Exact, 32, 32 + 8},
+		"to a store": {nil, demi.To(tensor.BF16), 16, 16 + 8},
+		"passes":     {nil, demi.Keep, 16, 16 + 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ext := ".safetensors"
+			if name == "to a store" {
+				ext = ".demi"
+			}
+			before, requests := h.bytes.Load(), h.requests()
+			var records [2][]tensor.Record
+			for k, c := range []*demi.Checkpoint{open(t, path), openURL(t, h.URL+"/model.safetensors")} {
+				p, err := demi.NewPlan(c, demi.Options{Target: x.target, Format: demi.FormatOf(ext)})
+				require.NoError(t, err)
+				require.NoError(t, p.Decide(t.Context(), c, x.run))
+				sink, err := demi.Create(filepath.Join(dir, fmt.Sprint(name, k, ext)), p, c, nil)
+				require.NoError(t, err)
+				records[k], err = demi.Convert(t.Context(), c, sink, p, x.run)
+				require.NoError(t, err)
+			}
+			require.Equal(t, records[0], records[1])
+			require.GreaterOrEqual(t, h.requests()-requests, x.least)
+			require.LessOrEqual(t, h.requests()-requests, x.most)
+			reads := int64(1)
+			if name == "two reads" {
+				reads = 2
+			}
+			require.InDelta(t, reads*size, h.bytes.Load()-before, 64<<10)
+		})
+	}
+}
+
+func (h *hub) requests() (n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range h.asked {
+		n += int64(k)
+	}
+	return n
+}

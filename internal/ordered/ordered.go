@@ -29,22 +29,29 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 // all goroutines have ended. Results that come after it are dropped.
 func Map[R any](ctx context.Context, n int64, workers, window int,
 	work func(ctx context.Context, worker int, i int64) (R, error), emit func(i int64, r R) error) error {
+	return Runs(ctx, n, workers, window, func(int64) int64 { return 1 }, work, emit)
+}
+
+// Runs is Map whose goroutines take several numbers at a time, and do their work
+// one after another: run(i) of them from i on, which is 1 or more, never beyond
+// n, and never above window. It is called for the first number of each run.
+func Runs[R any](ctx context.Context, n int64, workers, window int, run func(i int64) int64,
+	work func(ctx context.Context, worker int, i int64) (R, error), emit func(i int64, r R) error) error {
 	workers = max(1, workers)
 	window = max(workers, window)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &mapper[R]{
-		jobs:    make(chan int64),
+		jobs:    make(chan span),
 		tokens:  make(chan struct{}, window),
 		results: make(chan result[R], window),
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { m.dispatch(ctx, n) })
+	wg.Go(func() { m.dispatch(ctx, n, run) })
 	for w := range workers {
 		wg.Go(func() {
-			for i := range m.jobs {
-				r, err := protect(func() (R, error) { return work(ctx, w, i) })
-				m.results <- result[R]{i, r, err} // never blocks: one place a token
+			for s := range m.jobs {
+				m.do(ctx, s, func(i int64) (R, error) { return work(ctx, w, i) })
 			}
 		})
 	}
@@ -54,6 +61,20 @@ func Map[R any](ctx context.Context, n int64, workers, window int,
 	return err
 }
 
+// A span is the numbers from first up to end.
+type span struct{ first, end int64 }
+
+// do does the work of a span. After an error nobody waits for more results.
+func (m *mapper[R]) do(ctx context.Context, s span, work func(i int64) (R, error)) {
+	for i := s.first; i < s.end && ctx.Err() == nil; i++ {
+		r, err := protect(func() (R, error) { return work(i) })
+		m.results <- result[R]{i, r, err} // never blocks: one place a token
+		if err != nil {
+			return
+		}
+	}
+}
+
 type result[R any] struct {
 	i   int64
 	r   R
@@ -61,22 +82,25 @@ type result[R any] struct {
 }
 
 type mapper[R any] struct {
-	jobs    chan int64
+	jobs    chan span
 	tokens  chan struct{}
 	results chan result[R]
 }
 
-// dispatch hands out the indexes in order, each with a token.
-func (m *mapper[R]) dispatch(ctx context.Context, n int64) {
+// dispatch hands out the numbers in order, each with a token.
+func (m *mapper[R]) dispatch(ctx context.Context, n int64, run func(int64) int64) {
 	defer close(m.jobs)
-	for i := range n {
-		select {
-		case m.tokens <- struct{}{}:
-		case <-ctx.Done():
-			return
+	for i := int64(0); i < n; {
+		s := span{i, i + run(i)}
+		for ; i < s.end; i++ {
+			select {
+			case m.tokens <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
 		}
 		select {
-		case m.jobs <- i:
+		case m.jobs <- s:
 		case <-ctx.Done():
 			return
 		}

@@ -101,3 +101,64 @@ func TestMapOfNothing(t *testing.T) {
 		func(context.Context, int, int64) (int, error) { return 0, nil },
 		func(int64, int) error { return errors.New("called") }))
 }
+
+// TestRuns: the numbers of a run are done by one goroutine, one after another;
+// all of them are emitted in order, within the window.
+func TestRuns(t *testing.T) {
+	const n, workers, window = 500, 4, 16
+	run := func(i int64) int64 { return min(1+i%7, n-i) }
+	var live, peak atomic.Int64
+	by, last := map[int64]int{}, [workers]int64{}
+	var got []int64
+	err := Runs(context.Background(), n, workers, window, run,
+		func(_ context.Context, worker int, i int64) (int, error) {
+			peak.Store(max(peak.Load(), live.Add(1)))
+			if i < last[worker] {
+				t.Errorf("worker %d: %d after %d", worker, i, last[worker])
+			}
+			last[worker] = i
+			time.Sleep(time.Duration(rand.IntN(50)) * time.Microsecond)
+			return worker, nil
+		},
+		func(i int64, worker int) error {
+			live.Add(-1)
+			by[i] = worker
+			got = append(got, i)
+			return nil
+		})
+	require.NoError(t, err)
+	require.Len(t, got, n)
+	require.IsIncreasing(t, got)
+	require.LessOrEqual(t, peak.Load(), int64(window))
+	for first := int64(0); first < n; first += run(first) {
+		for i := first; i < first+run(first); i++ {
+			require.Equal(t, by[first], by[i], i)
+		}
+	}
+}
+
+// TestRunsEnd: after an error, and after the end of the context, the rest of a
+// run is not done.
+func TestRunsEnd(t *testing.T) {
+	all := func(i int64) int64 { return 100 - i }
+	stop := errors.New("stop")
+	last := int64(0)
+	err := Runs(context.Background(), 100, 1, 100, all, func(_ context.Context, _ int, i int64) (int, error) {
+		if last = i; i == 7 {
+			return 0, stop
+		}
+		return 0, nil
+	}, func(int64, int) error { return nil })
+	require.Equal(t, stop, err)
+	require.EqualValues(t, 7, last)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	err = Runs(ctx, 100, 1, 100, all, func(_ context.Context, _ int, i int64) (int, error) {
+		if last = i; i == 5 {
+			cancel()
+		}
+		return 0, nil
+	}, func(int64, int) error { return nil })
+	require.Equal(t, context.Canceled, err)
+	require.EqualValues(t, 5, last)
+}
