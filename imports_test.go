@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"pytorch":     {"tensor", "internal/regular", "internal/shardset", "internal/sniff"},
 	"gguf":        {"tensor", "internal/rawsink", "internal/regular", "internal/shardset", "internal/sniff"},
 	"": {"tensor", "kernels", "verify", "codec", "format", "safetensors", "gguf", "pytorch",
-		"internal/atomicfile", "internal/cast", "internal/crc", "internal/dequant", "internal/hfconfig", "internal/httpfile", "internal/ordered", "internal/regular", "internal/tile", "internal/valuehash"},
+		"internal/atomicfile", "internal/cast", "internal/crc", "internal/dequant", "internal/hfconfig", "internal/httpfile", "internal/ordered", "internal/regular", "internal/sniff", "internal/tile", "internal/valuehash"},
 	"doctor": {"tensor", "format", "gguf", "pytorch", "safetensors",
 		"internal/atomicfile", "internal/hfconfig", "internal/ordered", "internal/regular", "internal/shardset", "internal/sniff"},
 	"batch": {"", "tensor", "codec", "internal/atomicfile"},

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"strings"
+	"time"
 
 	store "github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/internal/httpfile"
+	"github.com/demi-weights/demi/internal/sniff"
 	"github.com/demi-weights/demi/pytorch"
 	"github.com/demi-weights/demi/safetensors"
 )
@@ -25,6 +28,9 @@ type URLOptions struct {
 	// Client sends the requests. The default has no proxy, and reads nothing
 	// from the environment.
 	Client *http.Client
+	// OnWait, if not nil, is told before each pause after a failure how long it
+	// is, and of what failure. Several goroutines may call it at once.
+	OnWait func(d time.Duration, why error)
 }
 
 // IsURL reports whether a path is an http or https URL.
@@ -40,7 +46,8 @@ func IsURL(path string) bool {
 // HTTP lists none: model.safetensors, its index, the components of a pipeline,
 // configurations, tokenizers.
 //
-// What fails on the way is tried again, with growing pauses. A file that changes
+// What fails on the way is tried again, with growing pauses, or those that the
+// server asks for, up to 5 minutes: a longer one is an error. A file that changes
 // meanwhile (another ETag, time or size) is tensor.ErrChanged; a server that
 // sends something else than what was asked for is an error, and never bytes.
 // ctx counts until Close: when it ends, all reads fail.
@@ -70,11 +77,28 @@ func directoryURL(url string) (dir string, ok bool) {
 	return dir, err == nil
 }
 
-// isPage reports whether an error is that of a web page in place of weights.
-func isPage(err error) bool { return err != nil && strings.Contains(err.Error(), "HTML") }
+// A pageError is that of a web page in place of weights.
+type pageError struct{ error }
+
+func (e pageError) Unwrap() error { return e.error }
+
+func isPage(err error) bool { return errors.As(err, new(pageError)) }
+
+// isPageAt reports whether a file that could not be read as weights is a page.
+func isPageAt(site *httpfile.Site, name string) bool {
+	f, err := site.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, sniff.Size)
+	n, err := io.ReadFull(f, head)
+	what, _ := sniff.Sniff(head[:n])
+	return (err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && what == sniff.HTML
+}
 
 func openURL(ctx context.Context, url string, o *URLOptions) (*Checkpoint, error) {
-	site, err := httpfile.NewSite(ctx, url, &httpfile.Options{Token: o.Token, Client: o.Client}, hubNames)
+	site, err := httpfile.NewSite(ctx, url, &httpfile.Options{Token: o.Token, Client: o.Client, OnWait: o.OnWait}, hubNames)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +127,9 @@ func openSite(site *httpfile.Site, url string, o *URLOptions) (*Checkpoint, erro
 	if name == "." && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has none of the files that a model has on a hub, such as model.safetensors (%w): name the file; for a page of Hugging Face add /resolve/main/ to its address",
 			httpfile.Redact(url), fs.ErrNotExist)
+	}
+	if err != nil && isPageAt(site, name) {
+		return nil, pageError{err}
 	}
 	return c, err
 }

@@ -235,6 +235,16 @@ func TestOpenURLErrors(t *testing.T) {
 		_, err := demi.OpenURL(t.Context(), h.URL+at, nil)
 		require.ErrorContains(t, err, want, at)
 	}
+	// The page of a repository stands where its files lie below.
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "repo"), 0o777))
+	convertKeep(t, new(mem).f32("w", 1, 2).checkpoint(), filepath.Join(dir, "repo/model.safetensors"))
+	h.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/repo" {
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader("<!DOCTYPE html><html></html>"))
+		}
+		return r.URL.Path == "/repo"
+	}
+	require.Equal(t, 1, openURL(t, h.URL+"/repo").Len())
 	_, err := demi.OpenURL(t.Context(), "http://user:secret@[::1", nil)
 	require.ErrorContains(t, err, "not a URL")
 	require.NotContains(t, err.Error(), "secret")

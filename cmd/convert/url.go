@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/demi-weights/demi"
 	"github.com/demi-weights/demi/internal/httpfile"
@@ -17,7 +20,7 @@ import (
 func (a *app) open(ctx context.Context, path string) (c *demi.Checkpoint, err error) {
 	o := demi.OpenOptions{Lenient: a.lenient, Dequantize: demi.Dequantize(a.dequant)}
 	if demi.IsURL(path) {
-		c, err = demi.OpenURL(ctx, path, &demi.URLOptions{OpenOptions: o, Token: tokenFor(path, os.Getenv)})
+		c, err = demi.OpenURL(ctx, path, &demi.URLOptions{OpenOptions: o, Token: tokenFor(path, os.Getenv), OnWait: (&waiting{app: a}).tell})
 		err = denied(err, path)
 	} else if c, err = demi.Open(path, &o); errors.Is(err, fs.ErrNotExist) && strings.Contains(path, "://") {
 		err = usagef("%s: of URLs, those of http and https can be read", shown(path))
@@ -27,6 +30,32 @@ func (a *app) open(ctx context.Context, path string) (c *demi.Checkpoint, err er
 	}
 	a.warn(c.Warnings())
 	return opened(c), nil
+}
+
+// longWait is that of which its user is told.
+const longWait = 5 * time.Second
+
+// A waiting tells on stderr of long pauses: of those that several requests make
+// at the same time, once.
+type waiting struct {
+	app *app
+	mu  sync.Mutex
+	end time.Time // of the pause that was told
+}
+
+func (w *waiting) tell(d time.Duration, why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	end := time.Now().Add(d)
+	if w.app.quiet || d < longWait || end.Before(w.end.Add(longWait)) {
+		return
+	}
+	w.end = end
+	begin := ""
+	if w.app.progress == "auto" && w.app.terminal() {
+		begin = "\r\x1b[K" // in place of the progress, which comes back
+	}
+	fmt.Fprintf(w.app.stderr, "%sdemi: waiting %v, then trying again: %s\n", begin, d.Round(time.Second), printableLines(why.Error()))
 }
 
 // opened is a hook for tests, which break what has been opened.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,6 +52,10 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case manner == "public" && authorized:
 		w.WriteHeader(http.StatusTeapot)
+		return
+	case manner == "busy":
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	case manner == "norange":
 		r.Header.Del("Range")
@@ -110,4 +115,25 @@ func TestTokenFor(t *testing.T) {
 	}
 	require.Equal(t, "http://xxxxx@h/x?sig=xxxxx", shown("http://u:p@h/x?sig=abc"))
 	require.Equal(t, "a?sig=abc", shown("a?sig=abc"))
+}
+
+// A long pause is told once, however many requests make it; short ones, and
+// those of a quiet run, are not.
+func TestWaitingTell(t *testing.T) {
+	var b strings.Builder
+	w := &waiting{app: &app{stderr: &b, progress: "auto"}}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { w.tell(90*time.Second, errors.New("503 from \x1b there")) })
+	}
+	wg.Wait()
+	w.tell(longWait-1, errors.New("short"))
+	require.Equal(t, "demi: waiting 1m30s, then trying again: 503 from \\x1b there\n", b.String())
+	w.tell(2*time.Minute, errors.New("later"))
+	require.Contains(t, b.String(), "waiting 2m0s, then trying again: later\n")
+
+	quiet := &app{stderr: &b, quiet: true}
+	n := b.Len()
+	(&waiting{app: quiet}).tell(time.Minute, errors.New("x"))
+	require.Equal(t, n, b.Len())
 }

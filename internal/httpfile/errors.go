@@ -31,6 +31,9 @@ var (
 	ErrBadAnswer = errors.New("wrong answer of the server")
 	// ErrStalled is a server that sent nothing for Options.Stall.
 	ErrStalled = errors.New("server stalled")
+	// ErrWait is a server that asks to come again later than
+	// Options.MaxRetryAfter.
+	ErrWait = errors.New("server asks for a long wait")
 	// ErrURL is text that is no URL of a file.
 	ErrURL = errors.New("no URL of a file")
 	// ErrRedirect is a redirect that is not followed.

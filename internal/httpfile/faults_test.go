@@ -188,14 +188,38 @@ func TestRetryAfter(t *testing.T) {
 		"soon": 0,
 		testNow.Add(9 * time.Second).Format(http.TimeFormat): 9 * time.Second,
 		testNow.Add(-time.Hour).Format(http.TimeFormat):      0,
-		"4000000000": time.Minute,
-		testNow.AddDate(200, 0, 0).Format(http.TimeFormat): time.Minute,
+		"60": time.Minute,
 	} {
 		s := newSite(t, 10)
 		s.faults[0] = status(429, "Retry-After", header)
-		_, clock := s.open(t, &Options{Backoff: 1, MaxRetryAfter: time.Minute})
+		var told []time.Duration
+		_, clock := s.open(t, &Options{Backoff: 1, MaxRetryAfter: time.Minute, OnWait: func(d time.Duration, why error) {
+			require.ErrorContains(t, why, "429 Too Many Requests")
+			told = append(told, d)
+		}})
 		require.Len(t, clock.waits, 1)
 		require.InDelta(t, float64(want), float64(clock.waits[0]), 1, header)
+		require.Equal(t, clock.waits, told)
+	}
+}
+
+// A server that wants to be left alone for longer than the limit is: the error
+// says for how long.
+func TestRetryAfterTooLong(t *testing.T) {
+	for header, want := range map[string]string{
+		"61":         "1m1s",
+		"4000000000": "1111111h6m40s",
+		testNow.AddDate(200, 0, 0).Format(http.TimeFormat): "h", // more than a time.Duration holds
+	} {
+		s := newSite(t, 10)
+		s.faults[0] = status(503, "Retry-After", header)
+		_, clock, err := openURL(t, s.URL, &Options{MaxRetryAfter: time.Minute})
+		require.ErrorIs(t, err, ErrWait)
+		require.ErrorContains(t, err, "503 Service Unavailable from "+s.URL+", Retry-After of ")
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "the limit is 1m0s")
+		require.Empty(t, clock.waits)
+		require.Len(t, s.ranges(), 1)
 	}
 }
 

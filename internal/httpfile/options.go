@@ -15,7 +15,7 @@ const (
 	DefaultRetries       = 5
 	DefaultBackoff       = 500 * time.Millisecond
 	DefaultMaxBackoff    = 30 * time.Second
-	DefaultMaxRetryAfter = 2 * time.Minute
+	DefaultMaxRetryAfter = 5 * time.Minute
 	DefaultStall         = 30 * time.Second
 	DefaultBlockSize     = 64 << 10
 	DefaultMaxParallel   = 8
@@ -52,9 +52,12 @@ type Options struct {
 	// one, to MaxBackoff; a random part of up to a half is taken off. 0 means
 	// DefaultBackoff, DefaultMaxBackoff.
 	Backoff, MaxBackoff time.Duration
-	// MaxRetryAfter is a limit on the longer wait that a server asks for with
-	// Retry-After. 0 means DefaultMaxRetryAfter.
+	// MaxRetryAfter is the longest wait that a server may ask for with
+	// Retry-After: a longer one is ErrWait. 0 means DefaultMaxRetryAfter.
 	MaxRetryAfter time.Duration
+	// OnWait, if not nil, is told before each wait how long it is, and of what
+	// failure. Several goroutines may call it at once.
+	OnWait func(d time.Duration, why error)
 	// Stall is how long a try waits for the next byte. 0 means DefaultStall.
 	Stall time.Duration
 	// BlockSize is the unit, in bytes, of the cache, which has 16 blocks. Reads
@@ -106,13 +109,14 @@ func (o *Options) check() error {
 	return nil
 }
 
-// backoff is the wait after the given number of failures in a row.
+// backoff is the wait after the given number of failures in a row; after, if that
+// is longer.
 func (o *Options) backoff(failures int, after time.Duration) time.Duration {
 	d := min(o.Backoff, o.MaxBackoff)
 	for i := 1; i < failures && d < o.MaxBackoff; i++ {
 		d = min(2*d, o.MaxBackoff)
 	}
-	return max(d-rand.N(d/2+1), min(after, o.MaxRetryAfter))
+	return max(d-rand.N(d/2+1), after)
 }
 
 // newTransport is the transport of a File without Options.Client.

@@ -63,11 +63,18 @@ func (f *File) complete(t *transfer) error {
 
 // pause waits for the time of another try, or returns why there is none.
 func (f *File) pause(failures int, again *failure) error {
+	if again.after > f.opts.MaxRetryAfter {
+		return fmt.Errorf("%w: %w, Retry-After of %v, the limit is %v", ErrWait, again.err, again.after, f.opts.MaxRetryAfter)
+	}
 	if failures > f.opts.Retries {
 		return fmt.Errorf("given up at try %d: %w", failures, again.err)
 	}
 	f.retries.Add(1)
-	if err := f.time.wait(f.ctx, f.opts.backoff(failures, again.after)); err != nil {
+	d := f.opts.backoff(failures, again.after)
+	if f.opts.OnWait != nil {
+		f.opts.OnWait(d, again.err)
+	}
+	if err := f.time.wait(f.ctx, d); err != nil {
 		return f.ended()
 	}
 	return nil
