@@ -30,6 +30,7 @@ type archive struct {
 	cancel context.CancelFunc
 	files  []sourceFile
 	wg     sync.WaitGroup
+	told   bool // what the store will lack
 }
 
 // A sourceFile is one file of the source.
@@ -52,7 +53,7 @@ var errNoArchive = errors.New("the store will not give it back byte for byte")
 // archived returns the Sink for a store that s writes, with the sources of c
 // in it if no tensor is converted. o is that of s.
 func (p *Plan) archived(c *Checkpoint, o *CreateOptions, create func(*CreateOptions) tensor.Sink) tensor.Sink {
-	if p.Options.Format != Demi || len(c.sections) == 0 || c.quantized != nil {
+	if p.Options.Format != Demi || len(c.layout) == 0 || c.quantized != nil {
 		return create(o)
 	}
 	a := &archive{plan: p, source: c, warn: o.Warn}
@@ -83,6 +84,13 @@ func (s *archiveSink) unwrap() tensor.Sink { return s.Sink }
 // start begins to read the files.
 func (a *archive) start() {
 	if !a.plan.faithful() || a.source.format == Demi || a.cancel != nil {
+		return
+	}
+	if len(a.source.sections) == 0 { // their hashes would take a second read of all bytes
+		if a.warn != nil && !a.told {
+			a.warn("the store will not give its source files back (--restore): that takes a source on this machine, not behind a URL")
+			a.told = true
+		}
 		return
 	}
 	var ctx context.Context

@@ -212,7 +212,7 @@ func TestURLChanged(t *testing.T) {
 }
 
 func convertKeep(t testing.TB, c *demi.Checkpoint, path string) {
-	p, err := demi.NewPlan(c, demi.Options{Target: demi.Keep})
+	p, err := demi.NewPlan(c, demi.Options{Target: demi.Keep, Format: demi.FormatOf(path)})
 	require.NoError(t, err)
 	sink, err := demi.Create(path, p, c, nil)
 	require.NoError(t, err)
@@ -334,4 +334,42 @@ func (h *hub) requests() (n int64) {
 		n += int64(k)
 	}
 	return n
+}
+
+// A store of files behind a URL does not give them back, since that would take a
+// second download: it is said when it is made. One that was made on a machine
+// hands its sources on, and gives them back, from behind a URL as well.
+func TestURLRestore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model.safetensors")
+	convertKeep(t, new(mem).f32("w", 1, 2, 3).checkpoint(), path)
+	convertKeep(t, open(t, path), filepath.Join(dir, "local.demi"))
+	h := newHub(t, dir)
+	for at, told := range map[string]int{"model.safetensors": 1, "local.demi": 0} {
+		c := openURL(t, h.URL+"/"+at)
+		p, err := demi.NewPlan(c, demi.Options{Target: demi.Keep, Format: demi.Demi})
+		require.NoError(t, err)
+		var warnings []string
+		to := filepath.Join(dir, at+".demi")
+		sink, err := demi.Create(to, p, c, &demi.CreateOptions{Warn: func(text string) { warnings = append(warnings, text) }})
+		require.NoError(t, err)
+		_, err = demi.Convert(t.Context(), c, sink, p, nil)
+		require.NoError(t, err)
+		require.Len(t, warnings, told)
+		back := filepath.Join(t.TempDir(), "back.safetensors")
+		_, err = demi.Restore(t.Context(), openURL(t, h.URL+"/"+filepath.Base(to)), back, nil)
+		if told > 0 {
+			require.ErrorIs(t, err, tensor.ErrUnsupported)
+			require.ErrorContains(t, err, "a URL")
+			require.NoFileExists(t, back)
+			require.Contains(t, warnings[0], "(--restore): that takes a source on this machine, not behind a URL")
+			continue
+		}
+		require.NoError(t, err)
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		got, err := os.ReadFile(back)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 }
