@@ -79,6 +79,12 @@ func (f files) with(pairs ...string) files {
 	return out
 }
 
+func (f files) without(name string) files {
+	out := f.with()
+	delete(out, name)
+	return out
+}
+
 func (f files) write(t testing.TB, dir string) {
 	t.Helper()
 	for name, content := range f {

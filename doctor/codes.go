@@ -56,6 +56,7 @@ func Codes() []Code {
 		{"index-wrong-shard", Error, "the index names another file for tensors than the one that has them", newIndex},
 		{"index-partial", Error, "tensors of the files are not in the index", newIndex},
 		{"index-total-size", Warning, "total_size of the index is not the sum of the tensors", newIndex},
+		{"index-digest", Error, "files of a set of stores are others than those that its index was made of", "get the files that belong to the index, or, if these are meant, make it again from their headers"},
 		{"no-index", Warning, "shards have no index, without which transformers does not find them", newIndex},
 		{"two-sets", Warning, "several models lie in one directory, and programs differ in which one they load", "keep one of them, and move the others to directories of their own"},
 		{"leftover-shard", Warning, "shards that no index owns, as of an earlier save", "move them away, or remove them"},

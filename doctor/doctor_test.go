@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,6 +133,21 @@ func setFaults() []fault {
 		{name: "index that leaves", files: ix(16, "a", "../x.safetensors"), want: "error/bad-index!", text: "leaves the directory"},
 		{name: "broken index and shard", files: indexed(`{`).with(shard(1, 2), "x"), want: "error/bad-index error/truncated"},
 		{name: "no index", files: files{shard(1, 2): one("a", "F32", f32), shard(2, 2): one("b", "F32", f32)}, want: "warning/no-index!"},
+		// The same faults in sets of other formats.
+		{name: "PyTorch set", files: torchSet()},
+		{name: "PyTorch, total size", files: torchSet("960", "961"), want: "warning/index-total-size!", text: "total_size is 961, the tensors have 960 bytes"},
+		{name: "PyTorch, partial index", files: torchSet(`"layers.0.w": "pytorch_model-00001-of-00002.bin",`, ""), want: "error/index-partial!"},
+		{name: "PyTorch, wrong shard", files: torchSet(`"layers.0.w": "pytorch_model-00001`, `"layers.0.w": "pytorch_model-00002`), want: "error/index-wrong-shard!"},
+		{name: "PyTorch, a tensor that is gone", files: torchSet("layers.0.w", "layer.0.w"), want: "error/index-missing-tensor error/index-partial"},
+		{name: "PyTorch, broken index", files: torchSet("metadata", `x", `), want: "error/bad-index!"},
+		{name: "PyTorch, no index", files: torchSet().without("pytorch_model.bin.index.json"), want: "warning/no-index!"},
+		{name: "stores", files: storeSet(f32)},
+		{name: "stores without an index", files: storeSet(f32).without(storeIndex)},
+		{name: "stores, broken index", files: storeSet(f32).with(storeIndex, "{"), want: "error/bad-index!"},
+		{name: "stores, partial index", files: storeSet(f32).with(storeIndex, index(16, "a", store(1))), want: "error/index-partial!"},
+		{name: "stores, total size", files: storeSet(f32).with(storeIndex, index(7, "a", store(1), "b", store(2))), want: "warning/index-total-size!"},
+		{name: "stores, another index", files: storeSet(f32).with(storeIndex, storeSet(f32[4:] + f32[4:])[storeIndex]), want: "error/index-digest!", text: "2 files have another digest than the index says: " + store(1) + ", " + store(2)},
+		{name: "stores of two models", files: storeSet(f32).with(store(2), storeSet(f32[4:] + f32[4:])[store(2)]), want: "error/index-digest"},
 		// U29 (llama.cpp#7486, #17286, #10756; sglang#35107; mlx-vlm#1464)
 		{name: "two counts", files: files{shard(1, 1): one("a", "F32", f32), shard(1, 2): one("a", "F32", f32), shard(2, 2): one("b", "F32", f32)}, want: "error/two-sets", text: "m-*-of-00001.safetensors (1 files), m-*-of-00002.safetensors (2 files)"},
 		{name: "one file and shards", files: good().with("m.safetensors", one("a", "F32", f32)), want: "warning/two-sets"},
@@ -301,4 +317,34 @@ func TestStagingBusy(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Commit())
 	require.FileExists(t, filepath.Join(dir, "x.safetensors"))
+}
+
+// TestFixIndexes: an index that is made again is that of the writer of its set, and
+// keeps what it has of its own.
+func TestFixIndexes(t *testing.T) {
+	for _, broken := range []string{"{", index(7, "a", store(1))} {
+		dir := t.TempDir()
+		storeSet(f32).with(storeIndex, broken).write(t, dir)
+		_, err := doctor.Fix(context.Background(), dir, nil)
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(dir, storeIndex))
+		require.NoError(t, err)
+		require.Equal(t, storeSet(f32)[storeIndex], string(got))
+	}
+
+	dir := t.TempDir()
+	torchSet(`"total_size": 960`, `"z": [1], "total_size": 961, "note": "kept"`).write(t, dir)
+	_, err := doctor.Fix(context.Background(), dir, nil)
+	require.NoError(t, err)
+	var got, want struct {
+		Metadata map[string]any    `json:"metadata"`
+		Files    map[string]string `json:"weight_map"`
+	}
+	const name = "pytorch_model.bin.index.json"
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.NoError(t, json.Unmarshal([]byte(torchSet()[name]), &want))
+	require.Equal(t, want.Files, got.Files)
+	require.Equal(t, map[string]any{"total_size": 960., "note": "kept", "z": []any{1.}}, got.Metadata)
 }

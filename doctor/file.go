@@ -52,6 +52,8 @@ type weights struct {
 	sound  bool    // the tensors can be read and all of them are there
 	link   bool    // the name is a symbolic link
 	fix    *Repair // of its header, if that is possible
+	digest string  // of a store
+	member bool    // a store says of which set it is
 }
 
 func (w *weights) base() string { return filepath.Base(w.path) }
@@ -249,6 +251,9 @@ func (e *examiner) demi(w *weights, f *regular.File) {
 		return
 	}
 	w.take(d)
+	w.digest = d.Digest().String()
+	_, count := d.Member()
+	w.member = count > 1
 	if !e.Scan {
 		return
 	}

@@ -174,8 +174,12 @@ func (x *fixer) writeIndex(path string, index *safetensors.Index, total int64) e
 	if err != nil {
 		return err
 	}
-	x.did(fmt.Sprintf("made from the headers of %d files: %d tensors, total_size %d", len(index.Names()), len(index.Files), total))
+	x.did(madeIndex(len(index.Names()), len(index.Files), total))
 	return shardset.WriteIndex(path, text)
+}
+
+func madeIndex(files, tensors int, total int64) string {
+	return fmt.Sprintf("made from the headers of %d files: %d tensors, total_size %d", files, tensors, total)
 }
 
 // configRepair puts a type into a configuration, unless that has changed since.

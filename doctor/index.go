@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/internal/shardset"
 	"github.com/demi-weights/demi/safetensors"
 	"github.com/demi-weights/demi/tensor"
@@ -49,6 +50,7 @@ func (e *examiner) indexed(s *set) []*weights {
 		return nil
 	}
 	e.total(s, there, names)
+	e.digests(s, there)
 	if twice {
 		return nil
 	}
@@ -125,6 +127,27 @@ func (e *examiner) total(s *set, files []*weights, names []string) {
 	e.add("index-total-size", Finding{File: s.path, Text: fmt.Sprintf("total_size is %d, the tensors have %d bytes", s.index.total, sum), repair: s.rebuild(s.path, names)})
 }
 
+// digests notes files of a store that are not those that the index was made of.
+// They can be its new ones only if they say themselves of which set they are.
+func (e *examiner) digests(s *set, files []*weights) {
+	var changed, names []string
+	member := true
+	for _, w := range files {
+		names, member = append(names, w.base()), member && w.member
+		if want := s.index.digests[w.base()]; want != "" && want != w.digest {
+			changed = append(changed, w.base())
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	f := Finding{File: s.path, Text: fmt.Sprintf("%d files have another digest than the index says: %s", len(changed), shardset.Listed(changed))}
+	if member {
+		f.repair = s.rebuild(s.path, names)
+	}
+	e.add("index-digest", f)
+}
+
 // unowned notes files of the same stem that are not of the set.
 func (e *examiner) unowned(s *set, names []string) {
 	for _, count := range slices.Sorted(maps.Keys(s.names)) {
@@ -161,18 +184,19 @@ func (s *set) complete() (files []string) {
 
 // rebuild returns the repair that makes the index from the headers of files. It
 // is nil where that would hide a loss or a doubt: a file that cannot be read, a
-// tensor in two files, a tensor of the old index that is in none of them. Only
-// safetensors have it, and an index that is a symbolic link is left alone.
+// tensor in two files, a tensor of the old index that is in none of them, files
+// of a store that say that they are not of one set. An index that is a symbolic
+// link is left alone.
 func (s *set) rebuild(path string, names []string) *Repair {
 	files := s.d.sound(names)
-	if s.Ext != ".safetensors" || files == nil || isLink(path) {
+	if s.parse == nil || files == nil || isLink(path) {
 		return nil
 	}
 	x := &safetensors.Index{Files: make(map[string]string)}
 	total := int64(0)
 	for _, w := range files {
 		for _, in := range w.infos {
-			if x.Files[in.Name] != "" || w.kind != safetensorsKind {
+			if x.Files[in.Name] != "" || w.kind != kind(s.Ext) {
 				return nil
 			}
 			x.Files[in.Name] = w.base()
@@ -187,5 +211,38 @@ func (s *set) rebuild(path string, names []string) *Repair {
 			}
 		}
 	}
+	if s.Ext == ".demi" {
+		return storeIndex(path, files)
+	}
 	return &Repair{File: path, do: func(f *fixer) error { return f.writeIndex(path, x, total) }}
+}
+
+// storeIndex is the repair that makes the index of a set of stores; nil if they
+// are not of one set.
+func storeIndex(path string, files []*weights) *Repair {
+	var open []*format.File
+	defer func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}()
+	for _, w := range files {
+		f, err := format.Open(w.path, nil)
+		if err != nil {
+			return nil
+		}
+		open = append(open, f)
+	}
+	x, err := format.IndexOf(open)
+	if err != nil {
+		return nil
+	}
+	return &Repair{File: path, do: func(f *fixer) error {
+		text, err := x.AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		f.did(madeIndex(len(files), len(x.Files), x.Metadata.TotalSize))
+		return shardset.WriteIndex(path, text)
+	}}
 }

@@ -3,9 +3,13 @@ package doctor_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/pytorch"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -69,3 +73,45 @@ func buildGGUF(name string, ones int, split tensor.Metadata) string {
 	b.Write(make([]byte, -b.Len()&31))
 	return b.String()
 }
+
+// torchSet is a set that PyTorch and transformers wrote, with its index, in which
+// texts are replaced.
+func torchSet(replace ...string) files {
+	const index = "pytorch_model.bin.index.json"
+	f := files{index: strings.NewReplacer(replace...).Replace(sample("set/" + index))}
+	for _, name := range []string{"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"} {
+		f[name] = sample("set/" + name)
+	}
+	return f
+}
+
+// storeSet is a set of two stores with tensors a and b of two values.
+func storeSet(data string) files {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	s := format.CreateSet(dir, "m", int64(len(data)), nil)
+	in := []tensor.Info{{Name: "a", DType: tensor.F32, Shape: []int64{2}, Size: 8}, {Name: "b", DType: tensor.F32, Shape: []int64{2}, Size: 8}}
+	err = s.Begin(in, nil)
+	for i := range in {
+		err = errors.Join(err, s.Write(i, 0, []byte(data)))
+	}
+	if err = errors.Join(err, s.Finish(nil)); err != nil {
+		panic(err)
+	}
+	f := files{}
+	for _, name := range []string{store(1), store(2), storeIndex} {
+		p, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			panic(err)
+		}
+		f[name] = string(p)
+	}
+	return f
+}
+
+const storeIndex = "m.demi.index.json"
+
+func store(no int) string { return fmt.Sprintf("m-%05d-of-00002.demi", no) }

@@ -19,7 +19,8 @@ type index struct {
 	files    map[string]string // of each tensor
 	total    int64             // total_size
 	hasTotal bool
-	meta     []safetensors.IndexEntry // of safetensors
+	meta     []safetensors.IndexEntry // but of stores
+	digests  map[string]string        // of the files of stores
 }
 
 // A family is a format whose files come in sets.
@@ -35,7 +36,7 @@ var families = []family{
 			return nil, err
 		}
 		total, ok := x.TotalSize()
-		return &index{x.Files, total, ok, x.Meta}, nil
+		return &index{files: x.Files, total: total, hasTotal: ok, meta: x.Meta}, nil
 	}},
 	{shardset.Kind{Ext: ".bin"}, func(text []byte) (*index, error) {
 		x, err := pytorch.ParseIndex(text)
@@ -43,14 +44,18 @@ var families = []family{
 			return nil, err
 		}
 		total, ok := x.TotalSize()
-		return &index{x.Files, total, ok, nil}, nil
+		in := &index{files: x.Files, total: total, hasTotal: ok}
+		for _, key := range slices.Sorted(maps.Keys(x.Meta)) {
+			in.meta = append(in.meta, safetensors.IndexEntry{Key: key, JSON: x.Meta[key]})
+		}
+		return in, nil
 	}},
 	{shardset.Kind{Ext: ".demi"}, func(text []byte) (*index, error) {
 		x, err := format.ParseIndex(text)
 		if err != nil {
 			return nil, err
 		}
-		return &index{x.Files, x.Metadata.TotalSize, true, nil}, nil
+		return &index{files: x.Files, total: x.Metadata.TotalSize, hasTotal: true, digests: x.Metadata.Digests}, nil
 	}},
 	{shardset.Kind{Ext: ".gguf"}, nil},
 }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -45,6 +46,30 @@ func ParseIndex(text []byte) (*Index, error) {
 // Names returns the files of the set, sorted.
 func (x *Index) Names() []string {
 	return slices.Compact(slices.Sorted(maps.Values(x.Files)))
+}
+
+// IndexOf makes the index of a set that consists of these files. Files that are
+// not of one set are tensor.ErrFormat, as far as they say so, and so is a tensor
+// that two of them have.
+func IndexOf(files []*File) (*Index, error) {
+	if err := checkMembers(files); err != nil {
+		return nil, err
+	}
+	x := &Index{Files: make(map[string]string)}
+	x.Metadata.Digests = make(map[string]string, len(files))
+	for _, f := range files {
+		name := filepath.Base(f.name)
+		x.Metadata.Digests[name] = f.Digest().String()
+		for i := range f.x.infos {
+			in := &f.x.infos[i]
+			if other := x.Files[in.Name]; other != "" {
+				return nil, f.fail(in.Name, -1, tensor.ErrFormat, "it is in %s as well", other)
+			}
+			x.Files[in.Name] = name
+			x.Metadata.TotalSize += in.Size
+		}
+	}
+	return x, nil
 }
 
 // AppendJSON appends the text of the index.

@@ -38,6 +38,8 @@ type Index struct {
 	// Files has the file of each tensor: a plain name, in the directory of the
 	// index.
 	Files map[string]string
+	// Meta has the members of the metadata, as JSON text.
+	Meta  map[string]string
 	total float64 // NaN if there is none
 }
 
@@ -59,6 +61,12 @@ func ParseIndex(text []byte) (*Index, error) {
 	x := &Index{Files: in.WeightMap, total: math.NaN()}
 	if n, err := strconv.ParseFloat(string(in.Metadata["total_size"]), 64); err == nil {
 		x.total = n // some writers make it a float
+	}
+	if len(in.Metadata) > 0 {
+		x.Meta = make(map[string]string, len(in.Metadata))
+	}
+	for key, value := range in.Metadata {
+		x.Meta[key] = string(value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.Files)) {
 		if err := sets.CheckName(x.Files[name], strconv.Quote); err != nil {
