@@ -251,6 +251,7 @@ func TestPlanPinsTheSource(t *testing.T) {
 // FuzzReadPlan: hostile documents get an error, and cost no more than their
 // bytes are worth.
 func FuzzReadPlan(f *testing.F) {
+	f.Add([]byte(`{"version":1,"options":{"keep":[],"drop":[]},"tensors":[],"dropped":[]}`))
 	m := new(mem).f32("a", 1, 2).f32("b", 0.1)
 	c := m.checkpoint()
 	p, err := demi.NewPlan(c, demi.Options{Rules: []demi.Rule{must(demi.ParseRule("b=bf16"))}})

@@ -73,7 +73,22 @@ func (p *planReader) read() error {
 	if p.doc.Version == 0 || p.doc.Tensors == nil {
 		return fmt.Errorf("%w: it is not a plan: version and tensors are missing", tensor.ErrFormat)
 	}
+	p.doc.normalise()
 	return nil
+}
+
+// normalise makes lists that may be left out nil where they are empty.
+func (d *PlanDocument) normalise() {
+	o := &d.Options
+	if len(o.Rules) == 0 {
+		o.Rules = nil
+	}
+	if len(o.Drop) == 0 {
+		o.Drop = nil
+	}
+	if len(d.Dropped) == 0 {
+		d.Dropped = nil
+	}
 }
 
 func (p *planReader) member(key string) (err error) {
