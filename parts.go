@@ -287,6 +287,7 @@ func (b *Parts) begun() bool {
 // ErrIncomplete. Whatever else fails leaves the parts for the next time.
 func (b *Parts) Assemble(ctx context.Context, run *RunOptions) ([]tensor.Record, error) {
 	if records, ok := b.Assembled(); ok {
+		b.tidy()
 		return records, nil
 	}
 	records, err := b.placed(ctx, run.withDefaults(b.source).Workers)
@@ -307,6 +308,28 @@ func (b *Parts) Assemble(ctx context.Context, run *RunOptions) ([]tensor.Record,
 	}
 	os.RemoveAll(b.dir) // what another process is just writing there does not matter
 	return records, nil
+}
+
+// tidy removes what a process left that was killed after the output was
+// complete, but no parts of another conversion.
+func (b *Parts) tidy() {
+	foreign := errors.New("of another conversion")
+	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, receiptExt) {
+			return err
+		}
+		line, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if notes := decodeNotes([][]byte{line}); len(notes) != 1 || notes[0].Key != b.key {
+			return foreign
+		}
+		return nil
+	})
+	if err == nil {
+		os.RemoveAll(b.dir)
+	}
 }
 
 // Assembled returns the records of the output, if its receipt says that it was

@@ -174,3 +174,36 @@ func TestPartsAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, hashes(t, want), withoutReceipts(hashes(t, got)))
 }
+
+// TestPartsLeft: what a process left that was killed when the output was
+// complete goes with the next one, but no parts of another conversion.
+func TestPartsLeft(t *testing.T) {
+	ctx := context.Background()
+	x := partsCases(t)["safetensors"]
+	dir := t.TempDir()
+	path := filepath.Join(dir, x.dst)
+	b := x.parts(t, dir)
+	for k := range b.Files() {
+		_, _, err := b.Write(ctx, k, nil)
+		require.NoError(t, err)
+	}
+	left := filepath.Join(t.TempDir(), "left")
+	require.NoError(t, os.CopyFS(left, os.DirFS(demi.PartsDir(path))))
+	records, err := b.Assemble(ctx, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(demi.PartsDir(path), os.DirFS(left)))
+	again, err := b.Assemble(ctx, nil)
+	require.NoError(t, err)
+	require.Equal(t, records, again)
+	require.NoDirExists(t, demi.PartsDir(path))
+
+	p, c := x.decided(t)
+	other, err := demi.NewParts(path, demi.PartsDir(path), "other key", p, c, &x.create)
+	require.NoError(t, err)
+	_, written, err := other.Write(ctx, 0, nil)
+	require.NoError(t, err)
+	require.True(t, written)
+	_, err = b.Assemble(ctx, nil)
+	require.NoError(t, err)
+	require.NotContains(t, other.Missing(), 0)
+}
