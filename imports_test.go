@@ -38,6 +38,8 @@ var mayImport = map[string][]string{
 	"cmd/convert": {"", "batch", "tensor", "kernels", "codec", "verify", "format", "doctor", "internal/atomicfile", "internal/cpu", "internal/httpfile", "internal/ordered",
 		"internal/shardset", "internal/sniff"},
 
+	"release": {},
+
 	"examples/mixedprecision": {"kernels"},
 	"examples/casestudies":    {"", "tensor", "kernels", "codec", "verify", "safetensors"},
 

@@ -42,7 +42,7 @@ func newRoot(a *app) *cobra.Command {
 	c := convertCommand(a)
 	c.Use = "demi SRC DST"
 	c.Short = "Make model weights half their size, and know what it costs"
-	c.Version = program()
+	c.Version = thisBuild().String()
 	c.SetVersionTemplate("{{.Version}}\n")
 	c.Long = `demi reads a checkpoint (safetensors, PyTorch, GGUF or .demi: a file, a shard, an
 index, a directory, or the URL of one), converts its floating-point tensors to

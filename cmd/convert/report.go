@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -110,13 +109,6 @@ func printableLines(s string) string {
 		lines[i] = printable(lines[i])
 	}
 	return strings.Join(lines, "\n")
-}
-
-func program() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return "demi " + info.Main.Version
-	}
-	return "demi"
 }
 
 func (a *app) reportConversion(ctx context.Context, c *demi.Checkpoint, p *demi.Plan, records []tensor.Record, j *job) error {
