@@ -62,6 +62,20 @@ type Options struct {
 	Scan bool
 	// Workers is the number of goroutines of Scan; at least one.
 	Workers int
+	// MaxMemory is a limit on the bytes of the buffers of Scan: it lowers the
+	// number of goroutines, and one that is too low for one of them is
+	// tensor.ErrLimit. 0 means no limit.
+	MaxMemory int64
+	// Progress, if not nil, is called while Scan reads, never by two goroutines
+	// at once.
+	Progress func(Progress)
+}
+
+// A Progress says how far a scan has come.
+type Progress struct {
+	Done  int64 // bytes; files that have checksums are read twice
+	Total int64
+	File  string
 }
 
 // A Report is what Examine and Fix have found.
@@ -85,14 +99,22 @@ func (r *Report) Bad() (n int) {
 
 // Examine looks at a file or a directory. What is wrong with the content, also
 // files that cannot be read, is in the report; the error is that path is not
-// there or cannot be listed, or that of ctx.
+// there or cannot be listed, that of ctx, or tensor.ErrLimit for a limit of memory
+// that does not suffice.
 func Examine(ctx context.Context, path string, o *Options) (*Report, error) {
 	e := newExaminer(ctx, o)
+	if err := e.limit(); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		if l, lerr := os.Lstat(path); lerr != nil || l.Mode()&fs.ModeSymlink == 0 {
 			return nil, err
 		}
+	}
+	if e.Scan {
+		e.progress.report = e.Progress
+		e.progress.begin(path)
 	}
 	switch {
 	case info != nil && info.IsDir():
@@ -114,9 +136,10 @@ func Examine(ctx context.Context, path string, o *Options) (*Report, error) {
 // An examiner is one run of Examine.
 type examiner struct {
 	Options
-	ctx    context.Context
-	report Report
-	seen   map[[3]string]bool
+	ctx      context.Context
+	report   Report
+	progress progress
+	seen     map[[3]string]bool
 }
 
 func newExaminer(ctx context.Context, o *Options) *examiner {

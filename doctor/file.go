@@ -71,6 +71,8 @@ func (w *weights) take(s tensor.Source) {
 // file looks at one file that should have weights. It returns nil for what is
 // not a file of weights after all.
 func (e *examiner) file(path string) *weights {
+	e.progress.file(path)
+	defer e.progress.end()
 	f, link := e.open(path)
 	if f == nil {
 		return nil
@@ -227,7 +229,7 @@ func (e *examiner) read(w *weights, f *regular.File) {
 }
 
 func (e *examiner) gguf(w *weights, f *regular.File) {
-	g, err := gguf.NewFile(f, f.Size(), &gguf.Options{Name: w.path})
+	g, err := gguf.NewFile(counted{f, &e.progress}, f.Size(), &gguf.Options{Name: w.path})
 	if err != nil {
 		e.refused(w.path, err)
 		return
@@ -245,7 +247,7 @@ func (e *examiner) gguf(w *weights, f *regular.File) {
 }
 
 func (e *examiner) demi(w *weights, f *regular.File) {
-	d, err := format.NewFile(f, f.Size(), &format.Options{Name: w.path})
+	d, err := format.NewFile(counted{f, &e.progress}, f.Size(), &format.Options{Name: w.path})
 	if err != nil {
 		e.refused(w.path, err)
 		return

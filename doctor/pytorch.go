@@ -19,7 +19,7 @@ func (e *examiner) pytorch(w *weights, f *regular.File) {
 		return // files in .bin, .pt and the like hold many things
 	}
 	e.globals(w, names)
-	p, err := pytorch.NewFile(f, f.Size(), &pytorch.Options{Name: w.path, Lenient: true})
+	p, err := pytorch.NewFile(counted{f, &e.progress}, f.Size(), &pytorch.Options{Name: w.path, Lenient: true})
 	if err != nil {
 		if len(names) == 0 {
 			e.refused(w.path, err)

@@ -13,7 +13,7 @@ import (
 
 // safetensors looks at one file, leniently, so that all its faults are found.
 func (e *examiner) safetensors(w *weights, f *regular.File) {
-	s, err := safetensors.NewFile(f, f.Size(), &safetensors.Options{Name: w.path})
+	s, err := safetensors.NewFile(counted{f, &e.progress}, f.Size(), &safetensors.Options{Name: w.path})
 	if err != nil {
 		lenient, lerr := safetensors.NewFile(f, f.Size(), &safetensors.Options{Name: w.path, Lenient: true})
 		if lerr != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/demi-weights/demi/doctor"
+	"github.com/demi-weights/demi/tensor"
 )
 
 // TestScanPatterns: every pattern of the types of up to 16 bits, and the edges
@@ -72,4 +73,36 @@ func TestScanPatterns(t *testing.T) {
 			require.Contains(t, got[code], fmt.Sprintf("%d of %d values", want, n), c.dtype)
 		}
 	}
+}
+
+// TestScanOptions: a scan tells how far it is, up to the end, whatever the format,
+// and keeps a limit of memory; without it neither counts.
+func TestScanOptions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	all := torchSet()
+	for name, text := range storeSet(f32) {
+		all[name] = text
+	}
+	all.with("x.safetensors", one("a", "F32", f32), "i.safetensors", one("a", "I32", f32), "x.gguf", tinyGGUF("a", 0), "bad.gguf", "x", "page.gguf", "<html>",
+		"model_index.json", "{}", "unet/y.safetensors", one("a", "F32", f32), "link.gguf", "-> x.gguf").write(t, dir)
+	var last doctor.Progress
+	calls := 0
+	o := &doctor.Options{Scan: true, Workers: 64, MaxMemory: 2 << 20, Progress: func(p doctor.Progress) {
+		require.GreaterOrEqual(t, p.Done, last.Done)
+		require.LessOrEqual(t, p.Done, p.Total)
+		require.Contains(t, p.File, dir)
+		last = p
+		calls++
+	}}
+	examine(t, dir, o)
+	require.Equal(t, last.Total, last.Done)
+	require.Equal(t, filepath.Join(dir, "unet/y.safetensors"), last.File)
+	require.Greater(t, calls, 20)
+
+	o.MaxMemory = 1000
+	_, err := doctor.Examine(t.Context(), dir, o)
+	require.ErrorIs(t, err, tensor.ErrLimit)
+	o.Scan, calls = false, 0
+	examine(t, dir, o)
+	require.Zero(t, calls)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
@@ -41,8 +42,18 @@ The exit code is 1 if there are errors or warnings; notes alone do not count.`,
 			if err != nil {
 				return err
 			}
-			o.Workers = max(run.Workers, 1)
-			return a.doctor(cmd.Context(), args, &o, fix)
+			meter := a.newMeter(&run)
+			defer meter.stop()
+			o.Workers, o.MaxMemory = run.Workers, run.MaxMemory
+			if o.Workers == 0 {
+				o.Workers = min(8, 2*runtime.GOMAXPROCS(0)) // as for all commands
+			}
+			if run.Progress != nil {
+				o.Progress = func(p doctor.Progress) {
+					run.Progress(demi.Progress{Phase: "scan", Done: p.Done, Total: p.Total, Tensor: p.File})
+				}
+			}
+			return a.doctor(cmd.Context(), args, &o, fix, meter)
 		},
 	}
 	c.Flags().BoolVar(&o.Scan, "scan", false, "read the values, for NaN and Inf, and compare checksums")
@@ -76,7 +87,7 @@ type examinedSummary struct {
 	Fixable  int   `json:"fixable"`
 }
 
-func (a *app) doctor(ctx context.Context, paths []string, o *doctor.Options, fix bool) error {
+func (a *app) doctor(ctx context.Context, paths []string, o *doctor.Options, fix bool, meter *meter) error {
 	x := &examination{Version: documentVersion, Command: "doctor", Program: program(), Paths: paths}
 	examine := doctor.Examine
 	if fix {
@@ -87,6 +98,7 @@ func (a *app) doctor(ctx context.Context, paths []string, o *doctor.Options, fix
 			return usagef("doctor looks at files on this machine, not at %s", path)
 		}
 		r, err := examine(ctx, path, o)
+		meter.stop()
 		if err != nil {
 			if r != nil && !a.json { // what was done before it failed
 				a.printRepairs(r.Repairs)
