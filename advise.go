@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/demi-weights/demi/internal/crc"
 	"github.com/demi-weights/demi/tensor"
 	"github.com/demi-weights/demi/verify"
@@ -283,7 +285,7 @@ func (a *adviser) oneType(v *Advice) Advised {
 	case len(bad) == 1:
 		return Advised{To(tensor.BF16), "F16: " + bad[0]}
 	case len(bad) > 1:
-		return Advised{To(tensor.BF16), fmt.Sprintf("F16: %d tensors suffer, the first: %s", len(bad), bad[0])}
+		return Advised{To(tensor.BF16), fmt.Sprintf("F16: %s, the first: %s", english.Plural(len(bad), "tensor suffers", "tensors suffer"), bad[0])}
 	case bf16.Stats.SumErr2 <= f16.Stats.SumErr2:
 		return Advised{To(tensor.BF16), "its error is not larger: " + snrs(bf16, f16)}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/demi-weights/demi/internal/dequant"
@@ -56,10 +57,11 @@ func (c *Checkpoint) dequantized(how Dequantize) error {
 	c.quantized, c.way = src, how
 	c.setSource(src)
 	if names := src.Scales(); len(names) > 0 {
-		c.warnings = append(c.warnings, fmt.Sprintf("%d scales are multiplied in and no longer tensors: %s", len(names), someOf(names)))
+		c.warnings = append(c.warnings, fmt.Sprintf("%s %s: %s", english.Plural(len(names), "scale", ""),
+			english.PluralWord(len(names), "is multiplied in and no longer a tensor", "are multiplied in and no longer tensors"), someOf(names)))
 	}
 	if names := src.Kept(); len(names) > 0 {
-		c.warnings = append(c.warnings, fmt.Sprintf("%d quantised tensors stay as they are, their types cannot be decoded: %s", len(names), someOf(names)))
+		c.warnings = append(c.warnings, fmt.Sprintf("%s as stored, of a type that cannot be decoded: %s", english.Plural(len(names), "quantised tensor stays", "quantised tensors stay"), someOf(names)))
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func TestForeignPlans(t *testing.T) {
 		"another header":    {exact, func(d map[string]any) { at("files", 1)(d)["header"] = "sha256:00" }, tensor.ErrChanged, "model-00002-of-00002.safetensors: source changed: its header"},
 		"another size":      {exact, func(d map[string]any) { at("files", 0)(d)["bytes"] = 7 }, tensor.ErrChanged, "and 7 in the plan"},
 		"another name":      {exact, func(d map[string]any) { at("files", 0)(d)["file"] = "x" }, tensor.ErrChanged, `the plan is for "x"`},
-		"fewer files":       {exact, func(d map[string]any) { d["files"] = d["files"].([]any)[:1] }, tensor.ErrChanged, "the plan is for 1 files, there are 2"},
+		"fewer files":       {exact, func(d map[string]any) { d["files"] = d["files"].([]any)[:1] }, tensor.ErrChanged, "the plan is for 1 file, the source has 2"},
 		"more files":        {exact, func(d map[string]any) { d["files"] = append(d["files"].([]any), at("files", 0)(d)) }, tensor.ErrChanged, "there are 2"},
 		"no files":          {exact, func(d map[string]any) { delete(d, "files") }, tensor.ErrChanged, "the plan is for 0 files"},
 		"fewer tensors":     {exact, func(d map[string]any) { d["tensors"] = d["tensors"].([]any)[1:] }, tensor.ErrFormat, "it has 6 tensors, the checkpoint 7"},

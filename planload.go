@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/demi-weights/demi/tensor"
 )
 
@@ -57,7 +59,7 @@ func (d *PlanDocument) checkFiles(c *Checkpoint) error {
 	}
 	for i, f := range files {
 		if i >= len(d.Files) {
-			return changedFile(c.layout[i].File, "the plan is for %d files, there are %d", len(d.Files), len(files))
+			return changedFile(c.layout[i].File, "the plan is for %s, the source has %d", english.Plural(len(d.Files), "file", ""), len(files))
 		}
 		if want := d.Files[i]; f.Name != want.Name {
 			return changedFile(c.layout[i].File, "the plan is for %q in its place", want.Name)
@@ -89,7 +91,7 @@ func (d *PlanDocument) settle(p *Plan) error {
 		return err
 	}
 	if n := len(d.Tensors) + len(tied); n != len(p.Tensors) {
-		return fmt.Errorf("it has %d tensors, the checkpoint %d", n, len(p.Tensors))
+		return fmt.Errorf("it has %s, the checkpoint %d", english.Plural(n, "tensor", ""), len(p.Tensors))
 	}
 	byName := make(map[string]*Choice, len(p.Tensors))
 	for i := range p.Tensors {

@@ -241,7 +241,7 @@ func (s *selection) check() error {
 		}
 	}
 	if len(s.picks) == 0 && len(s.dropped) > 0 {
-		errs = append(errs, fmt.Errorf("%w: all %d tensors would be dropped", tensor.ErrUnsupported, len(s.dropped)))
+		errs = append(errs, fmt.Errorf("%w: every tensor would be dropped, %d in all", tensor.ErrUnsupported, len(s.dropped)))
 	}
 	return errors.Join(errs...)
 }

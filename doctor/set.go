@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/demi-weights/demi/format"
 	"github.com/demi-weights/demi/gguf"
 	"github.com/demi-weights/demi/internal/shardset"
@@ -168,7 +170,7 @@ func (e *examiner) byName(s *set, count int) []*weights {
 		e.split(s.d.join(all[0]))
 	case s.Ext != ".demi" && s.path == "" && len(s.names) == 1:
 		path := s.d.join(s.IndexName(s.stem))
-		e.add("no-index", Finding{File: path, Text: fmt.Sprintf("%d shards have no index", count), repair: s.rebuild(path, all)})
+		e.add("no-index", Finding{File: path, Text: fmt.Sprintf("%s no index", english.Plural(count, "shard has", "shards have")), repair: s.rebuild(path, all)})
 	}
 	return files
 }
@@ -220,7 +222,7 @@ func (e *examiner) duplicates(files []*weights) bool {
 		}
 	}
 	for pair, names := range found {
-		e.add("duplicate-tensor", Finding{File: pair[0].path, Text: fmt.Sprintf("%d tensors are also in %s: %s", len(names), pair[1].base(), shardset.Listed(names))})
+		e.add("duplicate-tensor", Finding{File: pair[0].path, Text: fmt.Sprintf("%s also in %s: %s", english.Plural(len(names), "tensor is", "tensors are"), pair[1].base(), shardset.Listed(names))})
 	}
 	return len(found) > 0
 }

@@ -89,16 +89,16 @@ func TestSetRefusals(t *testing.T) {
 		"1 of 4 files are missing: model-00002-of-00004.demi": func(t *testing.T, dir string) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "model-00002-of-00004.demi")))
 		},
-		"1 files have another digest: model-00003-of-00004.demi": func(t *testing.T, dir string) {
+		"1 file has another digest: model-00003-of-00004.demi": func(t *testing.T, dir string) {
 			m := &model{}
 			m.add("c", tensor.BF16, noise(20, 99), 2, 5)
 			m.add("d", tensor.BF16, []byte{}, 0)
 			require.NoError(t, m.write(format.Create(filepath.Join(dir, "model-00003-of-00004.demi"), nil), 1<<20))
 		},
-		`1 tensors of the index are in no file: "zz"`: func(t *testing.T, dir string) {
+		`1 tensor of the index is in no file: "zz"`: func(t *testing.T, dir string) {
 			index(t, dir, func(x map[string]any) { weights(x)["zz"] = "model-00001-of-00004.demi" })
 		},
-		`1 tensors of the files are not in the index: "a"`: func(t *testing.T, dir string) {
+		`1 tensor of the files is not in the index: "a"`: func(t *testing.T, dir string) {
 			index(t, dir, func(x map[string]any) {
 				delete(weights(x), "a")
 				weights(x)["b"] = "model-00001-of-00004.demi"

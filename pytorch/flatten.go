@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/demi-weights/demi/tensor"
@@ -112,7 +113,7 @@ func (w *walker) finish(err error) error {
 	case err != nil:
 		return &tensor.FileError{File: w.f.name, Tensor: w.name(), Offset: w.f.head.PickleOffset, Err: withClass(err)}
 	case w.dropped > 0:
-		w.f.warn("%d values are left out of the metadata, for it would grow too large: the first is %s", w.dropped, quote(w.example))
+		w.f.warn("%s left out of the metadata, for it would grow too large: the first is %s", english.Plural(w.dropped, "value is", "values are"), quote(w.example))
 	}
 	return nil
 }

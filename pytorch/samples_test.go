@@ -113,7 +113,7 @@ func requireMeta(t *testing.T, s sample, f *pytorch.File) {
 	}
 	require.ElementsMatch(t, s.Meta, got)
 	if strings.Contains(f.Name(), "nested") {
-		require.Equal(t, []string{`1 values are left out of the metadata, for it would grow too large: the first is "many"`}, f.Warnings())
+		require.Equal(t, []string{`1 value is left out of the metadata, for it would grow too large: the first is "many"`}, f.Warnings())
 		require.Equal(t, s.Meta, got, "the order of the pickle")
 		return
 	}
@@ -262,7 +262,7 @@ func TestSetErrors(t *testing.T) {
 	}
 	rewrite("layers.3.w", "layers.x.w")
 	_, err = pytorch.OpenSet(dir, nil)
-	require.ErrorContains(t, err, `the index is stale: 1 tensors of the index are in no shard: "layers.x.w" (in pytorch_model-00001-of-00002.bin); 1 tensors of the shards are not in the index`)
+	require.ErrorContains(t, err, `the index is stale: 1 tensor of the index is in no shard: "layers.x.w" (in pytorch_model-00001-of-00002.bin); 1 tensor of the shards is not in the index`)
 	rewrite(`"total_size": 960`, `"total_size": 961.0`)
 	s, err := pytorch.OpenSet(dir, nil)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -179,8 +180,8 @@ func (a *app) reportCheck(d *checkDocument) error {
 		return nil
 	}
 	for _, f := range d.Files {
-		a.print(fmt.Sprintf("%s: whole: %s, %d tensors, %d value hashes, %d blocks, digest %s\n",
-			printable(f.File), formatBytes(f.Bytes), f.Tensors, f.Hashes, f.Blocks, f.Digest))
+		a.print(fmt.Sprintf("%s: whole: %s, %s, %s, %s, digest %s\n", printable(f.File), formatBytes(f.Bytes), english.Plural(f.Tensors, "tensor", ""),
+			english.Plural(f.Hashes, "value hash", "value hashes"), english.Plural(int(f.Blocks), "block", ""), f.Digest))
 	}
 	return a.outErr
 }

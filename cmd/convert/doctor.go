@@ -116,7 +116,7 @@ func (a *app) doctor(ctx context.Context, paths []string, o *doctor.Options, fix
 	}
 	if bad := x.Summary.Errors + x.Summary.Warnings; bad > 0 {
 		f := x.Findings[0]
-		return fmt.Errorf("%w: %d errors and warnings, the first: %s: %s", errViolated, bad, f.File, f.Text)
+		return fmt.Errorf("%w: %s, the first: %s: %s", errViolated, english.Plural(bad, "error or warning", "errors and warnings"), f.File, f.Text)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (a *app) inspect(cmd *cobra.Command, path string, scan bool) error {
 	}
 	if err == nil && len(in.Problems) > 0 {
 		p := in.Problems[0]
-		err = fmt.Errorf("%w: %d tensors with NaN or Inf, the first is %q: %s", errViolated, len(in.Problems), p.Tensor, p.Text)
+		err = fmt.Errorf("%w: %s with NaN or Inf, the first is %q: %s", errViolated, english.Plural(len(in.Problems), "tensor", ""), p.Tensor, p.Text)
 	}
 	return err
 }

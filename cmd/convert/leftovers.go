@@ -50,7 +50,7 @@ func (a *app) printDropped(list []demi.Dropped) {
 		a.print(fmt.Sprintf("dropped: %s, %s: %s\n", english.Plural(n, "tensor", ""), formatBytes(total), strings.Join(parts, ", ")))
 	}
 	if n := shown[true]; n > 0 {
-		a.print(fmt.Sprintf("tied: %d tensors, %s, are aliases in the metadata\n", n, formatBytes(tied)))
+		a.print(fmt.Sprintf("tied: %s, %s, %s in the metadata\n", english.Plural(n, "tensor", ""), formatBytes(tied), english.PluralWord(n, "is an alias", "are aliases")))
 	}
 	for _, l := range lines {
 		a.print(l)

@@ -332,7 +332,7 @@ func (a *app) reportPlan(c *demi.Checkpoint, p *demi.Plan, j *job) error {
 	a.printLeftovers(c, d)
 	out := fmt.Sprintf("%s out (%s)", formatBytes(d.Out), verify.Percent(d.Out, d.In))
 	if d.Least != nil {
-		out = fmt.Sprintf("%s to %s out, %d tensors undecided", formatBytes(*d.Least), formatBytes(*d.Most), p.Undecided())
+		out = fmt.Sprintf("%s to %s out, %s undecided", formatBytes(*d.Least), formatBytes(*d.Most), english.Plural(p.Undecided(), "tensor", ""))
 	}
 	files, err := plannedFiles(c, p, j)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -87,6 +86,7 @@ type comparison struct {
 	stored   []tensor.Record // what GOT carries of itself
 	from, to tensor.Source   // REF and GOT under the same names
 	mapping  *verify.Mapping // of --map auto, else nil
+	unsure   map[string]bool // tensors whose layout may differ
 
 	report     *verify.Report
 	checked    int // tensors whose stored figures were compared
@@ -139,14 +139,16 @@ func (c *comparison) names() (err error) {
 		if c.from, c.to, c.mapping, err = verify.MapNames(c.from, c.to); err != nil {
 			return err
 		}
+		c.unsure = make(map[string]bool, len(c.mapping.Uncertain))
+		for _, name := range c.mapping.Uncertain {
+			c.unsure[name] = true
+		}
 	}
 	return nil
 }
 
 // uncertain tells whether the layout of a tensor may differ.
-func (c *comparison) uncertain(name string) bool {
-	return c.mapping != nil && slices.Contains(c.mapping.Uncertain, name)
-}
+func (c *comparison) uncertain(name string) bool { return c.unsure[name] }
 
 // judge finds what is not as it should be.
 func (c *comparison) judge() {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/demi-weights/demi/internal/atomicfile"
 	"github.com/demi-weights/demi/tensor"
 )
@@ -87,16 +89,16 @@ func (k Kind) Compare(index string, files map[string]string, s tensor.Source, ch
 // stale says how an index and its files disagree.
 func (k Kind) stale(index string, absent, unknown, moved, changed []string) error {
 	var parts []string
-	add := func(names []string, what string) {
+	add := func(names []string, one, more string) {
 		if len(names) > 0 {
 			slices.Sort(names)
-			parts = append(parts, fmt.Sprintf("%d %s: %s", len(names), what, Listed(names)))
+			parts = append(parts, fmt.Sprintf("%s: %s", english.Plural(len(names), one, more), Listed(names)))
 		}
 	}
-	add(absent, "tensors of the index are in no "+k.Noun)
-	add(unknown, "tensors of the "+k.Noun+"s are not in the index")
-	add(moved, "tensors are in another "+k.Noun)
-	add(changed, k.Noun+"s have another digest")
+	add(absent, "tensor of the index is in no "+k.Noun, "tensors of the index are in no "+k.Noun)
+	add(unknown, "tensor of the "+k.Noun+"s is not in the index", "tensors of the "+k.Noun+"s are not in the index")
+	add(moved, "tensor is in another "+k.Noun, "tensors are in another "+k.Noun)
+	add(changed, k.Noun+" has another digest", k.Noun+"s have another digest")
 	if len(parts) == 0 {
 		return nil
 	}

@@ -35,13 +35,13 @@ func TestCompare(t *testing.T) {
 		want    string // "" if they agree
 	}{
 		{map[string]string{"a": m1, "b": m1, "c": m2}, nil, ""},
-		{map[string]string{"a": m1, "b": m1, "c": m2, "d": m1}, nil, `1 tensors of the index are in no part: "d" (in ` + m1 + `)`},
-		{map[string]string{"a": m1, "c": m2}, nil, `1 tensors of the parts are not in the index: "b" (in ` + m1 + `)`},
-		{map[string]string{"a": m1, "b": m2, "c": m2}, nil, `1 tensors are in another part: "b" (in ` + m1 + `, not in ` + m2 + `)`},
+		{map[string]string{"a": m1, "b": m1, "c": m2, "d": m1}, nil, `1 tensor of the index is in no part: "d" (in ` + m1 + `)`},
+		{map[string]string{"a": m1, "c": m2}, nil, `1 tensor of the parts is not in the index: "b" (in ` + m1 + `)`},
+		{map[string]string{"a": m1, "b": m2, "c": m2}, nil, `1 tensor is in another part: "b" (in ` + m1 + `, not in ` + m2 + `)`},
 		{map[string]string{"a": m1, "b": m1, "c": m2}, []string{m2, m1}, `2 parts have another digest: ` + m1 + `, ` + m2},
 		{map[string]string{"y": m2, "x": m1, "c": m1}, []string{m1}, `2 tensors of the index are in no part: "x" (in ` + m1 + `), "y" (in ` + m2 + `); ` +
 			`2 tensors of the parts are not in the index: "a" (in ` + m1 + `), "b" (in ` + m1 + `); ` +
-			`1 tensors are in another part: "c" (in ` + m2 + `, not in ` + m1 + `); 1 parts have another digest: ` + m1},
+			`1 tensor is in another part: "c" (in ` + m2 + `, not in ` + m1 + `); 1 part has another digest: ` + m1},
 	} {
 		err := sets.Compare(ix, c.index, s, c.changed)
 		if c.want == "" {
