@@ -280,13 +280,13 @@ func (s *dirSink) finishFile(k int, records []tensor.Record) error {
 		return err
 	}
 	name := s.files[k].Name
-	info, err := os.Stat(s.dir.Path(name))
+	receipt, err := s.plan.receiptFor(s.dir.Path(name), name, records)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.note(&note{File: name, Size: info.Size(), Records: records})
+	err = s.note(receipt)
 	s.complete = s.complete || err == nil
 	return err
 }

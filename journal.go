@@ -2,6 +2,7 @@ package demi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	store "github.com/demi-weights/demi/format"
@@ -28,32 +30,74 @@ type note struct {
 	Key     string // of the conversion
 	File    string
 	Size    int64
+	Header  string          // hash of what describes the tensors, as in FileIdentity
 	Records []tensor.Record // of the tensors in the file
 	Moving  bool
 	Remove  []string // what is to be removed when the files have been moved
 }
 
-// encode returns the note as one line. It is not JSON, which has no Inf.
+// receiptFor returns the receipt of a file at path that is complete.
+func (p *Plan) receiptFor(path, file string, records []tensor.Record) (*note, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	src, err := openOne(p.Options.Format, path)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	header, err := headerOf(src)
+	return &note{File: file, Size: info.Size(), Header: header, Records: records}, err
+}
+
+// headerOf returns the Header of a note.
+func headerOf(src tensor.Source) (string, error) {
+	h := sha256.New()
+	switch f := src.(type) {
+	case *store.File:
+		d, err := f.UnlinkedDigest() // a part gets its link when all are put together
+		return "blake3:" + d.String(), err
+	case interface{ HeaderSection() *io.SectionReader }:
+		if _, err := io.Copy(h, f.HeaderSection()); err != nil {
+			return "", err
+		}
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// encode returns the note as one line, which ends with its own hash. It is not
+// JSON, which has no Inf.
 func (n *note) encode() ([]byte, error) {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(n); err != nil {
 		return nil, err
 	}
+	sum := sha256.Sum256(b.Bytes())
+	b.Write(sum[:])
 	return []byte(base64.StdEncoding.EncodeToString(b.Bytes())), nil
 }
 
 // decodeNotes returns the notes of a journal; none if one of them cannot be
-// read.
+// read, or is damaged.
 func decodeNotes(lines [][]byte) (notes []note) {
 	for _, line := range lines {
-		raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(line))
-		var n note
-		if err != nil || gob.NewDecoder(bytes.NewReader(raw)).Decode(&n) != nil {
+		n, ok := decodeNote(line)
+		if !ok {
 			return nil
 		}
 		notes = append(notes, n)
 	}
 	return notes
+}
+
+func decodeNote(line []byte) (n note, ok bool) {
+	raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(line))
+	end := len(raw) - sha256.Size
+	if err != nil || end < 0 || sha256.Sum256(raw[:end]) != [sha256.Size]byte(raw[end:]) {
+		return n, false
+	}
+	return n, gob.NewDecoder(bytes.NewReader(raw[:end])).Decode(&n) == nil
 }
 
 // conversionVersion is part of every key. It rises when the same conversion
@@ -129,6 +173,10 @@ func (p *Plan) openReceipted(path string, n *note, infos []tensor.Info) (src ten
 	}
 	if src, err = openOne(p.Options.Format, path); err != nil {
 		return nil, nil, err
+	}
+	if header, err := headerOf(src); err != nil || header != n.Header {
+		src.Close()
+		return nil, nil, cmp.Or(err, errNotWhole)
 	}
 	byName := map[string]int{}
 	for i, in := range src.Tensors() {

@@ -173,11 +173,12 @@ const receiptExt = ".receipt"
 // place puts a part in its place, and its receipt beside it.
 func (b *Parts) place(from string, file int, records []tensor.Record) error {
 	name := b.files[file].Name
-	info, err := os.Stat(from)
+	n, err := b.plan.receiptFor(from, name, records)
 	if err != nil {
 		return err
 	}
-	line, err := (&note{Key: b.key, File: name, Size: info.Size(), Records: records}).encode()
+	n.Key = b.key
+	line, err := n.encode()
 	if err != nil {
 		return err
 	}

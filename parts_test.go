@@ -1,6 +1,7 @@
 package demi_test
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"os"
@@ -173,6 +174,52 @@ func TestPartsAgain(t *testing.T) {
 	_, err = b.Assemble(ctx, nil)
 	require.NoError(t, err)
 	require.Equal(t, hashes(t, want), withoutReceipts(hashes(t, got)))
+}
+
+// TestPartsDamaged: a byte of a part's header or of its receipt, also one that
+// only metadata or figures have, is noticed when the parts are put together.
+func TestPartsDamaged(t *testing.T) {
+	ctx := context.Background()
+	for name, x := range partsCases(t) {
+		if x.options.Format == demi.Demi {
+			continue // whose index has its own digest
+		}
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			b := x.parts(t, root)
+			for k := range b.Files() {
+				_, _, err := b.Write(ctx, k, nil)
+				require.NoError(t, err)
+			}
+			last := len(b.Files()) - 1
+			part := filepath.Join(demi.PartsDir(filepath.Join(root, x.dst)), filepath.FromSlash(b.Files()[last].Name))
+			for _, damaged := range []string{part, part + ".receipt"} {
+				raw, err := os.ReadFile(damaged)
+				require.NoError(t, err)
+				at := len(raw) / 2 // of the receipt: among the records
+				if damaged == part {
+					at = -1
+					for _, key := range []string{`"format"`, "split.no"} { // of metadata
+						at = max(at, bytes.Index(raw, []byte(key)))
+					}
+					if at < 0 {
+						at = bytes.Index(raw, []byte("general."))
+					}
+					at++
+					require.Positive(t, at)
+				}
+				raw[at] ^= 1
+				require.NoError(t, os.WriteFile(damaged, raw, 0o600))
+				_, err = b.Assemble(ctx, nil)
+				require.ErrorIs(t, err, demi.ErrIncomplete)
+				_, written, err := b.Write(ctx, last, nil)
+				require.NoError(t, err)
+				require.True(t, written)
+			}
+			_, err := b.Assemble(ctx, nil)
+			require.NoError(t, err)
+		})
+	}
 }
 
 // TestPartsLeft: what a process left that was killed when the output was

@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -138,8 +139,26 @@ func NewJob(source, path string, p *demi.Plan, c *demi.Checkpoint, o *demi.Creat
 	if j.Identity, err = c.Identity(); err != nil {
 		return nil, err
 	}
-	j.Plan, err = json.Marshal(doc, asJSON)
-	return j, err
+	if j.Plan, err = json.Marshal(doc, asJSON); err == nil {
+		_, err = json.Marshal(j, asJSON)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w: a plan cannot hold it: %w", source, tensor.ErrUnsupported, err)
+	}
+	return j, nil
+}
+
+// check refuses what NewJob and Builder do not make.
+func (j *Job) check() error {
+	switch f := j.Failure; {
+	case f != nil && (f.Exit < 1 || f.Exit > 255):
+		return fmt.Errorf("%d is no exit code of a failure", f.Exit)
+	case f == nil && len(j.Plan) == 0:
+		return errors.New("it has neither a plan nor an error")
+	case (f == nil || j.Parts != "") && !demi.IsPartsDir(j.Output, j.Parts):
+		return fmt.Errorf("%q is no directory for parts of %q", j.Parts, j.Output)
+	}
+	return nil
 }
 
 // Load makes the plan d of the job for c, its source, which must not have

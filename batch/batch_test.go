@@ -244,6 +244,9 @@ func TestBadPlans(t *testing.T) {
 		head + `"tasks":[{"bytes":1,"work":[{"job":-1}]}],"jobs":[{}]}`:                                  tensor.ErrFormat,
 		head + `"tasks":[{"bytes":1,"work":[{"job":0}]}],"jobs":[{"src":`:                                tensor.ErrTruncated,
 		head + `"tasks":[{"bytes":1,"work":[{"job":0}]}],"jobs":[{"src":"a","dst":"b","parts":"/etc"}]}`: tensor.ErrFormat,
+		head + `"tasks":[{"work":[{"job":0}]}],"jobs":[{"src":"a","dst":"b","plan":{}}]}`:                tensor.ErrFormat,
+		head + `"tasks":[{"work":[{"job":0}]}],"jobs":[{"src":"a","dst":"b","parts":".b.parts"}]}`:       tensor.ErrFormat,
+		head + `"tasks":[{"work":[{"job":0}]}],"jobs":[{"src":"a","dst":"b","error":{"exit":256}}]}`:     tensor.ErrFormat,
 		head + `"tasks":[]`: tensor.ErrTruncated,
 	} {
 		path := filepath.Join(t.TempDir(), "plan.json")

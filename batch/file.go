@@ -230,8 +230,8 @@ func (r *reader) jobs(p *Plan, needed func(*Plan, int) bool, job func(*Plan, int
 		if err := r.decode(j); err != nil {
 			return err
 		}
-		if j.Parts != "" && !demi.IsPartsDir(j.Output, j.Parts) {
-			return fmt.Errorf("%w: job %d: %s is no directory for parts of %s", tensor.ErrFormat, k, j.Parts, j.Output)
+		if err := j.check(); err != nil {
+			return fmt.Errorf("%w: job %d: %w", tensor.ErrFormat, k, err)
 		}
 		return job(p, k, j)
 	})

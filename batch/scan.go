@@ -148,8 +148,8 @@ func (r *Runner) MergeScan(ctx context.Context, path string, report func(*Merged
 	if err != nil {
 		return p, err
 	}
-	if p.Phase == Convert {
-		return p, nil
+	if p.Phase == Convert { // one that was killed then may have left this
+		return p, os.RemoveAll(scanDir(path))
 	}
 	decided, err := m.b.Write(path, len(p.Tasks))
 	if err != nil {

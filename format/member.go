@@ -33,6 +33,22 @@ func nextLink(link tensor.Hash, blocks blockTable) (next tensor.Hash) {
 // zeros.
 func (m member) pending() member { return member{no: m.no, count: m.count} }
 
+// UnlinkedDigest returns the Digest that the file has, or had, while its link in a
+// set is pending: see Sink.Omit. Of a file that is in no set it is the Digest.
+func (f *File) UnlinkedDigest() (d tensor.Hash, err error) {
+	s := f.x.section(secSet)
+	if s == nil {
+		return f.Digest(), nil
+	}
+	index := make([]byte, f.foot.length)
+	if err := f.read(index, f.foot.index); err != nil {
+		return d, err
+	}
+	pending := f.x.member.pending()
+	copy(index[s.at-f.foot.index:], pending.append(nil))
+	return digestOf(index), nil
+}
+
 // relink gives a file that is complete, but for its link, its place in the set.
 // What changes is of one length, at the end of the file, and written at once.
 func (p *part) relink(place member) error {

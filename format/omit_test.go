@@ -48,17 +48,35 @@ func TestOmit(t *testing.T) {
 	_, err := format.OpenSet(got, nil)
 	require.ErrorIs(t, err, tensor.ErrFormat, "links are pending")
 
+	before := unlinked(t, got)
 	s := format.CreateSet(got, "m", 1, nil)
 	for file := range m.infos {
 		s.Keep(file)
 	}
 	require.NoError(t, s.Begin(m.infos, m.meta))
 	require.NoError(t, s.Finish(m.records))
+	require.Equal(t, before, unlinked(t, got))
 	requireSameFiles(t, want, got)
 	set, err := format.OpenSet(got, nil)
 	require.NoError(t, err)
 	defer set.Close()
 	m.requireHolds(t, set)
+}
+
+// unlinked returns the digests of files without their links.
+func unlinked(t *testing.T, dir string) (list []tensor.Hash) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.demi"))
+	require.NoError(t, err)
+	require.Len(t, names, 3)
+	for _, name := range names {
+		f, err := format.Open(name, nil)
+		require.NoError(t, err)
+		d, err := f.UnlinkedDigest()
+		require.NoError(t, err)
+		list = append(list, d)
+		require.NoError(t, f.Close())
+	}
+	return list
 }
 
 // TestOmitOfAnotherModel: a file with a link that is not pending must have its

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/go-json-experiment/json"
@@ -55,6 +56,8 @@ func (b *batchFlags) check(cmd *cobra.Command, f *convertFlags) error {
 		return usagef("a plan of tasks goes to a file: --output plan.json")
 	case f.plan != "" || set.Changed(explain) || f.restore:
 		return usagef("--plan, --explain and --restore do not go with --tasks")
+	case f.tie:
+		return usagef("--tie is for one process, which looks for equal tensors in all files: it does not go with --tasks")
 	case b.scan && unscanned(set):
 		return usagef("of --scan and --no-scan only one can be")
 	}
@@ -98,6 +101,9 @@ func absolute(list []pair) ([]pair, error) {
 	seen := map[string]string{}
 	for i := range list {
 		for _, path := range []*string{&list[i].src, &list[i].dst} {
+			if !utf8.ValidString(*path) {
+				return nil, usagef("%q is not UTF-8, in which a plan is written", *path)
+			}
 			if demi.IsURL(*path) || *path == toStdout {
 				continue
 			}
@@ -108,12 +114,24 @@ func absolute(list []pair) ([]pair, error) {
 			*path = abs
 		}
 		p := list[i]
-		if other, ok := seen[p.dst]; ok {
-			return nil, usagef("%s is the destination of %s and of %s", p.dst, shown(other), shown(p.src))
+		place := resolved(p.dst)
+		if other, ok := seen[place]; ok {
+			return nil, usagef("%s is the destination of %s and of %s", place, shown(other), shown(p.src))
 		}
-		seen[p.dst] = p.src
+		seen[place] = p.src
 	}
 	return list, nil
+}
+
+// resolved returns a path without symbolic links, as far as it is there.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
 }
 
 // planTasks makes a plan of tasks. A checkpoint for which there can be none does
