@@ -276,6 +276,10 @@ func (a *app) reportTasks(p *batch.Plan, path string, jobs, failed int) error {
 	}
 	a.print(fmt.Sprintf("%s: %s, %s, %s of %s to %s\n", printable(path), english.Plural(jobs, "checkpoint", ""), work,
 		english.Plural(d.Tasks, "task", ""), formatBytes(d.Least), formatBytes(d.Most)))
+	if d.Phase == batch.Convert && d.Files < d.Tasks {
+		a.print(fmt.Sprintf("a file is not divided: %s nothing to do (a smaller --max-shard-size makes more files)\n",
+			english.Plural(d.Tasks-d.Files, "task has", "tasks have")))
+	}
 	a.print(nextSteps(d))
 	return a.outErr
 }
